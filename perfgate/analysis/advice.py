@@ -160,7 +160,7 @@ def _only(run: Run, metric: str) -> Run:
 
 
 def _usual(proposal: Proposal, known: Known) -> ProposedRule:
-    """Return the rule of a proposal, and what it is about in words."""
+    """Return the proposed rule, whose subject is the metric and statistic, or the sum of calls."""
     series = known[proposal.metric][0]
     subject = proposal.sentence.partition(" within ")[0] if proposal.is_sum else ""
     subject = subject or f"{proposal.metric} {default_statistic(series)}"

@@ -52,7 +52,7 @@ class NeededValues:
         return tuple(map(self._shortened, runs))
 
     def _shortened(self, run: Run) -> Run:
-        """Return a run with outlines, or as it is if it is no trace of one rank."""
+        """Return a run with outlines; one that is not a trace of a single rank does not change."""
         if run.format != _TRACE or (self.with_sizes and not run.call_trees):
             return run
         samples = (one for one in run.series if one.kind == "samples" and not one.groups)

@@ -116,18 +116,18 @@ class Candidates(Struct, frozen=True):
                 f"warning: a level keeps {RUNS_KEPT} runs: of {len(self.runs)} the last {RUNS_KEPT} are stored"
             )
         for number, run in enumerate(self.runs[-RUNS_KEPT:], 1):
-            file, said = self._file(run, level, by, wanted)
+            file, notes = self._file(run, level, by, wanted)
             data = STORED_RUN.encode(file)
             # The number keeps the order of runs that are written in the same second.
             name = f"{surroundings.now():%Y%m%dT%H%M%SZ}-{number:02d}-{hashlib.sha256(data).hexdigest()[:8]}.json"
             path = f"{self.ruleset.suite}/{environment}/{level.name}/{name}"
             write_verified(target, path, data)
             lines.append(f"wrote {target.location(path)} ({len(data) / 1024:.0f} KiB, {run.name})")
-            lines += said
+            lines += notes
         return lines
 
     def wanted(self, *, keep_all: bool = False, only: Collection[str] = ()) -> Wanted:
-        """Return what the file of a run should contain; the options are those of `write`."""
+        """Return the content that the file of a run should have; the options are those of `write`."""
         rules = [rule.sentence for rule in self.ruleset.rules]
 
         @cache
@@ -150,7 +150,7 @@ class Candidates(Struct, frozen=True):
         )
 
     def _file(self, run: Run, level: StoredLevel, by: str | None, wanted: Wanted) -> tuple[BaselineFile, list[str]]:
-        """Return the file of a run, and lines about what is not in it. Raises Refused."""
+        """Return the file of a run, and lines about metrics that do not fit into it. Raises Refused."""
         if not any(wanted.is_kept(series.key) for series in run.series):
             raise Refused(f"{run.name} has no metrics to store", 3)
         identity = identity_of(self.facts, self.ruleset.identity)

@@ -134,7 +134,7 @@ class RunHead(msgspec.Struct, frozen=True):
 
 
 class NamedMetric(msgspec.Struct, frozen=True):
-    """A series or summary, of which only the name is decoded."""
+    """The name of a series or summary; the rest is not decoded."""
 
     metric: str
 

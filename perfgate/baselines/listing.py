@@ -178,14 +178,14 @@ def _means(runs: Iterable[ComparedRun], values: Mapping[str, Mapping[Key, float]
 
 
 def _level(place: str, runs: Sequence[StoredRun]) -> LevelSummary:
-    """Return what is known about the level of these runs, without its changes."""
+    """Return the summary of the level of these runs, without its changes."""
     level, first, last = runs[0].head.level, runs[0].head.time, runs[-1].head.time
     adopts = tuple(level.adopts)
     return LevelSummary(place, len(runs), first, last, level.by, level.reason, level.pr, level.anchor, adopts)
 
 
 def verify(path: str) -> tuple[list[str], list[Problem]]:
-    """Check a store; returns a line with what is stored, and everything that is wrong with it."""
+    """Check a store; returns a line with the number of its runs, and all problems."""
     store = open_store(path)
     paths, problems = store.paths()
     runs, damaged = read_all(store)

@@ -80,7 +80,7 @@ def _overlap(some: Sequence[int], others: Sequence[int], alignment: Alignment) -
 
 
 def _is_minor(small: Finding, large: Finding, alignment: Alignment) -> bool:
-    """True if a much smaller finding is below the same node, or in the same range; the step is no such node."""
+    """True if a much smaller finding is below the same node, or in the same range; the step does not count."""
     if abs(small.change) > _MINOR * abs(large.change):
         return False
     parents = [set(small.parents), set(large.parents)]

@@ -200,7 +200,7 @@ def many_swaps(findings: Sequence[Finding], alignment: Alignment) -> list[Findin
 #: A change of the peak below both is noise of the allocator.
 _LEAST_BYTES = 1 << 20
 _LEAST_SHARE = 0.05
-#: The least part of the change that the place explains; otherwise what is in use was allocated before the trace.
+#: A place explains at least this part of the change. If none does, the memory was allocated before the trace.
 _EXPLAINED = 0.5
 
 

@@ -193,7 +193,7 @@ def around(name: str, present: Collection[str], nesting: Nesting) -> str | None:
 
 
 def kind_of_timer(name: str) -> NodeKind:
-    """Return what a timer times: the input, communication, or any other part of the program."""
+    """Return the kind of a timer: input, communication, or any other part of the program."""
     own = hook_of(name)
     if _COMMUNICATION.match(own):
         return "communication"

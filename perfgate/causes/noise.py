@@ -123,7 +123,7 @@ def measure_noise(alignment: Alignment) -> Noise:
 
 
 def _spread(alignment: Alignment, rows: Numbers) -> tuple[float, float]:
-    """The robust scatter of ln(new / base) of nodes without what the spread of steps explains, and its centre."""
+    """The robust scatter of ln(new / base) of nodes, less the part that the spread of steps explains; its centre."""
     before, after = (side.times[rows] for side in alignment.sides)
     ratios, weights = np.log(after / before), np.sqrt(before + after)
     centre, scatter = centre_and_scatter(ratios, weights)
@@ -226,7 +226,7 @@ class SeriesNoise(Struct, frozen=True, dict=True):
     def _relative(self, sides: list[Floats], scales: list[float], nodes: list[int]) -> tuple[float, float]:
         """The variance between runs of the time of nodes, as a square of a share, and its degrees of freedom.
 
-        `sides` are this time in each run of both sides in s, (runs,); `scales` are the times that 1 stands for.
+        `sides`: this time in each run of both sides in s, (runs,). `scales`: the times in s that the shares are of.
         """
         if not self.freedom:
             is_device = all(self.alignment.nodes[node].kind in DEVICE_KINDS for node in nodes)

@@ -93,7 +93,7 @@ def _clear_growth(beyond: Floats, is_comm: Masks, alignment: Alignment, noise: N
 
 
 def communication(alignment: Alignment) -> Masks:
-    """True for the nodes of communication, and for what they call, (n,)."""
+    """True for the nodes of communication and all nodes below them, (n,)."""
     found = np.zeros(len(alignment.nodes), bool)
     for index, node in enumerate(alignment.nodes):
         own = node.kind in ("communication", "collective") or node.name.startswith(("c10d::", "nccl:", "gloo:"))

@@ -30,7 +30,7 @@ _WORTH = 0.005
 _LEAST_ROW = 0.002
 #: If a timer came, but the time around it grew by less than this part of it, the other side did not time it.
 _NEW_TIME = 0.5
-#: A replacement takes at least this part of the time of what it replaced, and at most the inverse of this.
+#: Timers replace others if they take at least this part of the time of these, and at most 1 / this.
 _ALIKE = 0.25
 #: A number of calls that differs by more than this share is a change of the program.
 _MORE_CALLS = 0.1

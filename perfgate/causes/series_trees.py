@@ -207,7 +207,7 @@ class _TreeBuilder:
             del self.timers[name]
 
     def _fits(self, names: Sequence[str]) -> bool:
-        """True if the times of these timers sum to no more than the whole step."""
+        """True if the sum of these timers is at most the whole step; also if no timer measures that."""
         whole = self.timers[self.whole] if self.whole else None
         inner = sum(self.timers[name].per_step(self.steps) for name in names)
         return whole is None or inner <= FITS * whole.per_step(self.steps)

@@ -38,7 +38,7 @@ class Told(Struct, frozen=True):
 
     @classmethod
     def of(cls, event: HistoryEvent) -> Told:
-        """Return what the ticket of an event says now."""
+        """Return the marker of an event as it is now."""
         runs = [run.label for run in (event.last_good, event.first_bad, event.likely)]
         series = sorted(f"{one.suite}/{one.environment}/{one.name}" for one in event.changes)
         rest = repr((event.kind, runs, event.commits, series, event.facts, event.causes, event.owners, *event.hidden))

@@ -22,7 +22,7 @@ from perfgate.readers import Source, read
 from perfgate.readers.values import unit_of_text
 from perfgate.rules.ruleset import Ruleset
 
-#: A file with more mistakes is probably of another format, so no more than these are shown.
+#: The most mistakes of a file that are shown; a file with more is probably of another format.
 MOST_FAULTS = 20
 
 
@@ -185,7 +185,7 @@ def of_results(file: ImportFile, format: str) -> Imported:
     problems = [problem for run in runs for problem in run.problems if problem.key is None]
     gaps = sum(problem.key is not None and problem.severity == "error" for run in runs for problem in run.problems)
     if gaps:
-        problems = problems if any(run.series for run in runs) else []  # the file says no more than its gaps
+        problems = problems if any(run.series for run in runs) else []  # without any result, only the gaps matter
         what = "1 result is missing, because its benchmark" if gaps == 1 else f"{gaps} results are missing: benchmarks"
         problems.append(Problem("warning", f"{what} failed", Location(file.name)))
     return of_runs(file, runs, problems, time)
