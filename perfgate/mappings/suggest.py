@@ -138,8 +138,8 @@ def _yaml(draft: MappingDraft, files: str) -> list[str]:
 def _metrics(metrics: Sequence[DraftMetric]) -> list[str]:
     lines = ["metrics:"]
     for one in metrics:
-        more = {"unit": one.unit, "better": one.better or "", "optional": "true" if one.is_optional else ""}
-        more = {name: text for name, text in more.items() if text}
+        fields = {"unit": one.unit, "better": one.better, "optional": one.is_optional}
+        more = {name: value for name, value in fields.items() if value}
         text = _inline(more) if len(more) > 1 else _quoted(one.unit)
         question = "  # in which unit?" if one.unit == NO_UNIT and _HAS_UNIT.search(one.name) else ""
         lines.append(f"  {_quoted(one.name)}: {text}{question}")
@@ -151,9 +151,10 @@ def _field(name: str, text: str) -> list[str]:
     return [f"{name}: {_quoted(text)}"] if text else []
 
 
-def _inline(pairs: Mapping[str, str]) -> str:
+def _inline(pairs: Mapping[str, str | bool]) -> str:
     shown = (
-        f"{_in_brackets(name)}: {text if name == 'optional' else _in_brackets(text)}" for name, text in pairs.items()
+        f"{_in_brackets(name)}: {_in_brackets(value) if isinstance(value, str) else str(value).lower()}"
+        for name, value in pairs.items()
     )
     return "{" + ", ".join(shown) + "}"
 

@@ -183,6 +183,14 @@ def _parts(at_worst: AtWorst) -> tuple[bool, str | None]:
     return at_worst.relative is not None, at_worst.absolute.base if at_worst.absolute else None
 
 
+def _sizes(at_worst: AtWorst | None) -> tuple[float | None, float | None, str | None] | None:
+    """Return the written share, and the written quantity in its base unit: `10%` and `10.0%` are the same."""
+    if at_worst is None:
+        return None
+    quantity = at_worst.absolute
+    return at_worst.relative, quantity.value if quantity else None, quantity.base if quantity else None
+
+
 def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
     """Compare the settings, whether a rule or the defaults of its file give them."""
     before, after = asdict(old), asdict(new)
@@ -198,7 +206,7 @@ def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
     if old.lost_time != new.lost_time:
         sides = f"{100 * old.lost_time:g}% → {100 * new.lost_time:g}%"
         yield _kind(is_looser=new.lost_time > old.lost_time), f"lost_time {sides}"
-    if old.at_worst != new.at_worst:
+    if _sizes(old.at_worst) != _sizes(new.at_worst):
         yield _of_at_worst(old.at_worst, new.at_worst)
     for name in _UNORDERED:
         if before[name] != after[name]:

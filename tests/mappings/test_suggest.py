@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Done
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perfgate.core.wording import MAPPING_FILE
@@ -72,6 +72,7 @@ CONTENTS = (
 
 
 @given(CONTENTS)
+@example('[{"optional": "true", "ms": 3}, {"optional": "false", "ms": 4}]')
 def test_a_proposal_works_when_it_is_pasted(content: str) -> None:
     found = suggest("bench.txt", content.encode())
     if found is None or not found.metrics:

@@ -65,6 +65,7 @@ def test_what_wandb_wrote():
             [0.0125, 0.0135, 0.0145, 0.0155],
         ),
         ("loss", "loss", "loss", LOSS[:4]),
+        ("loss", "mlruns\\0\\abc\\metrics\\val\\loss", "val/loss", LOSS[:4]),
     ],
 )
 def test_what_mlflow_wrote(path, name, metric, values):

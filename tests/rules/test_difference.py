@@ -88,6 +88,7 @@ RULE = "  - id: tail\n    assert: x under 50 ms\n"
         ("", "    owner: '@team/data'\n", "changes", "owner None → @team/data"),
         ("", "    min_samples: 9\n", "changes", "min_samples 1 → 9"),
         ("", "    better: higher\n", "changes", "better default → higher"),
+        ("    at_worst: 20% and 90 ms\n", "    at_worst: 20.0% and 0.09 s\n", None, ""),
         ("    why: because\n", "    why: other\n", None, ""),
     ],
 )

@@ -82,7 +82,7 @@ class EventTables:
 
     def _add(self, chunk: Chunk, events: Sequence[Event]) -> None:
         by_kind = (sorter := tables.EventsByCategory()).sort(events)
-        self._add_memory(by_kind.pop(("instant", 0), ()))
+        instants = by_kind.pop(("instant", 0), ())
         # "X" is an event with a duration
         rows = {kind: [event for event in found if event.ph == "X"] for kind, found in by_kind.items()}
         # all times are converted before any event is stored: Inexact must leave the tables unchanged
@@ -91,6 +91,7 @@ class EventTables:
             kind: (nanoseconds([event.ts for event in found]), nanoseconds([event.dur for event in found]))
             for kind, found in rows.items()
         }
+        self._add_memory(instants)
         self.left += sorter.left
         refused: list[Event] = []
         for (table, kind), found in rows.items():

@@ -184,6 +184,8 @@ class EventsByCategory(dict[Any, Callable[[Event], object] | None]):
         for event in events:
             if put := self[event.cat]:
                 put(event)
-            elif event.ph == "X" and event.dur and len(self.left) < _MOST_CATEGORIES:
-                self.left[str(event.cat)] += str(event.cat).lower() not in _BESIDE  # 1, or 0 for these
+            elif event.ph == "X" and event.dur:
+                name = str(event.cat)
+                if name in self.left or len(self.left) < _MOST_CATEGORIES:
+                    self.left[name] += name.lower() not in _BESIDE  # 1, or 0 for these
         return self.sorted

@@ -27,7 +27,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
     run = RunBuilder(file, NAME)
     scalars = Scalars(run)
-    path = file.name.replace("\\\\", "/")
+    path = file.name.replace("\\", "/")
     found = _FOLDER.fullmatch(path)
     name = found[1] if found else path.rpartition("/")[2]
     for number, line, _, ended in file.lines():
