@@ -84,6 +84,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 class _Text:
+    """The tests of a printed output, line by line."""
+
     def __init__(self, file: InputFile) -> None:
         self.runs = Runs(lambda: RunBuilder(file, NAME))
         #: The tests of this run.
@@ -91,6 +93,7 @@ class _Text:
         self.matrix: _Matrix | None = None
         #: Whether the test that runs has a matrix already.
         self.has_result = False
+        #: The name of each GPU of this run.
         self.gpus: list[str] = []
 
     @property
@@ -159,6 +162,7 @@ def _add(run: RunBuilder, name: str, matrix: _Matrix, total: str | float, at: Pl
         run.refuse(Key(f"{name}.sum"), AGAIN, at)
         return
     unit, per = ("s", 1e9) if "(ns)" in matrix.description else ("B/s", 1e-9)
+    # The sum of the cells, and how far it may be from the printed sum: both have two decimals, or six digits if large.
     printed, digits = 0.0, 0.005
     for row, column, text, place in matrix.cells:
         value = number(text)

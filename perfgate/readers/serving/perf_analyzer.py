@@ -35,7 +35,7 @@ FORMAT = Format(
         "Inferences/Second,": r"^(?:Concurrency|Request Rate),Inferences/Second,",
     },
 )
-#: A setting.
+#: Not read: a setting.
 BESIDE = "Measurement window"
 _LOAD = re.compile(r"Request (concurrency|Rate): (\S{1,40})(?: inference requests per second)?\s*")
 _ROW = re.compile(

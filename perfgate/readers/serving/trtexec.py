@@ -108,9 +108,13 @@ _EXPORTED = {"latencyMs": "latency", "computeMs": "gpu_compute_time", "h2dMs": "
 
 
 class _LogRun(RunBuilder):
+    """The run of a log; the rows below a title become an aggregate at its end."""
+
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
+        #: The precision, once the log has named it.
         self.labels: Labels = ()
+        #: The line of the title of the summary; 0 before it.
         self.begun = 0
         #: Of TensorRT 7: the last title, and the rows below each, with the line of the first.
         self.title = ""

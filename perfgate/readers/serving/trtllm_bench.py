@@ -39,7 +39,7 @@ FORMAT = Format(
     markers={"= PERFORMANCE OVERVIEW": "", "= PYTORCH BACKEND": "", "= ENGINE DETAILS": ""},
     json=("with the 'performance' of trtllm-bench", "engine={", "world_info={", "performance={"),
 )
-#: A printed name without its unit, and the path in the JSON: the metric, its base unit, printed units in one of them.
+#: Printed names, with their metrics.
 _PRINTED = {
     "Request Throughput (req/sec)": Field("request_throughput", "1/s"),
     "Total Output Throughput (tokens/sec)": Field("output_throughput", "1/s"),
@@ -54,12 +54,14 @@ _PRINTED = {
 BESIDE = (
     r"machine|world_info|avg_\w+|Max Runtime Tokens|KV Memory Percentage|Issue Rate.*|Average (?:In|Out)put Length.*"
 )
+#: The names before percentiles, as in `[TTFT] P99`, with their metrics.
 _GROUPS = {
     "Latency": Field("request_latency", "s", 1e3),
     "TTFT": Field("ttft", "s", 1e3),
     "TPOT": Field("tpot", "s", 1e3),
     "GTPS": Field("generation_throughput_per_user", "1/s"),
 }
+#: Paths in the JSON, with the same metrics.
 _JSON = {
     ("performance", "request_throughput_req_s"): Field("request_throughput", "1/s"),
     ("performance", "system_output_throughput_tok_s"): Field("output_throughput", "1/s"),
@@ -94,11 +96,15 @@ _GPU = re.compile(r"(\S.{0,80}?), memory \S{1,20}(?: GB)?, .*")
 
 
 class _ReportRun(RunBuilder):
+    """The run of a printed report; the percentiles become aggregates at its end."""
+
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
         #: The conditions as they are printed, by their paths in the JSON.
         self.record: dict[str, dict[str, object]] = {}
+        #: The printed statistics of each group, in base units.
         self.groups: dict[str, dict[str, float]] = {}
+        #: The line of the title `PERFORMANCE OVERVIEW`; 0 before it.
         self.overview = 0
 
     def labels(self) -> Labels:
