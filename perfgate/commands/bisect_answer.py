@@ -167,8 +167,9 @@ def _words(parts: AnswerParts, suspects: tuple[ItemSuspect, ...]) -> tuple[str, 
             return message, f"the runs are too noisy to exclude a change: repeat it with --max-runs {4 * result.runs}"
         return message, f"compare the machine, the data and the settings, or start from an earlier {parts.noun}"
     if result.outcome == "undecided":
-        best = f"most probable is {parts.name(suspects[0].position)}, {_percent(suspects[0].probability)}; "
-        message = f"undecided after {plural(result.runs, 'run')}: {best if suspects else ''}"
+        message = f"undecided after {plural(result.runs, 'run')}: "
+        if suspects:
+            message += f"most probable is {parts.name(suspects[0].position)}, {_percent(suspects[0].probability)}; "
         message += f"from {first} to {last}, {metric} changed by {size}"
         more = result.more_runs or 1
         most = result.runs + 2 * more
