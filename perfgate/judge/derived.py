@@ -65,8 +65,6 @@ _RATIOS = {
     ("J", "s"): "W",
     ("1", "J"): "1/J",
 }
-#: More values of one metric in one step than any job writes.
-_MOST_IN_A_STEP = 1 << 20
 
 
 class RunView:
@@ -206,10 +204,10 @@ def _constant(value: float) -> Series:
 
 def _arithmetic(expression: Arithmetic, left: SeriesByLabels, right: SeriesByLabels) -> SeriesByLabels:
     """Return two sides of an operator, joined by labels. Raises NotAvailable for a rank that only one side has."""
-    if isinstance(expression.left, Number):
-        left = dict.fromkeys(right, _constant(expression.left.value))
-    if isinstance(expression.right, Number):
-        right = dict.fromkeys(left, _constant(expression.right.value))
+    if not selectors(expression.left):  # a constant: 2, or `8 * 1024`
+        left = dict.fromkeys(right, left[()])
+    if not selectors(expression.right):
+        right = dict.fromkeys(left, right[()])
     joined = left.keys() & right.keys()
     if left and right and not joined:
         raise measure.NotAvailable("the parts of an expression have no labels (such as ranks) in common")
@@ -253,7 +251,9 @@ def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, 
     if left.steps is not None and right.steps is not None:
         if len(a) and np.array_equal(left.steps, right.steps) and bool((left.steps[1:] > left.steps[:-1]).all()):
             return a, b, left.steps, 1.0
-        common, in_a, in_b = np.intersect1d(_unique_steps(left.steps), _unique_steps(right.steps), return_indices=True)
+        most = max(len(a), len(b))
+        unique = _unique_steps(left.steps, most), _unique_steps(right.steps, most)
+        common, in_a, in_b = np.intersect1d(*unique, return_indices=True)
         is_thinned = left.thinned_from is not None or right.thinned_from is not None
         share = 1.0 if is_thinned or not len(common) else len(common) / (len(a) + len(b) - len(common))
         return a[in_a], b[in_b], left.steps[in_a] if len(common) else None, share
@@ -268,12 +268,15 @@ def _mean(series: Series) -> float:
     return measure.single_number(series, "mean" if series.summary is not None else measure.default_statistic(series))
 
 
-def _unique_steps(steps: Steps) -> Steps:
-    """Return unique step numbers: the i-th value of a step (gradient accumulation) joins the i-th of the other side."""
+def _unique_steps(steps: Steps, most: int) -> Steps:
+    """Return unique step numbers: the i-th value of a step (gradient accumulation) joins the i-th of the other side.
+
+    `most`: a step of either side has at most this many values.
+    """
     order = np.argsort(steps, kind="stable")
     ordered = steps[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     rank_in_step = np.arange(len(steps)) - np.repeat(starts, np.diff(np.r_[starts, len(steps)]))
     unique = np.empty(len(steps), dtype=np.int64)
-    unique[order] = ordered * _MOST_IN_A_STEP + rank_in_step
+    unique[order] = ordered * most + rank_in_step
     return unique

@@ -8,7 +8,7 @@ is not a finite number, such as the rate `inf`, does not count.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import takewhile
 from typing import TypeAlias
 
@@ -39,7 +39,7 @@ class Load(Struct, frozen=True):
 def largest_load(expression: LargestLoad, series_of: Callable[[Selector], SeriesByLabels]) -> SeriesByLabels:
     """Return the answer of one run: the largest load, or a metric at that load, by the labels that do not change.
 
-    Each series is a single value; its aggregate has LOAD and MEASURED.
+    The labels of ranks are among those of a metric. Each series is a single value; its aggregate has LOAD and MEASURED.
 
     Parameters:
         series_of: returns the series of a selector by their labels.
@@ -56,8 +56,12 @@ def largest_load(expression: LargestLoad, series_of: Callable[[Selector], Series
         kept_loads = [*takewhile(lambda one: one.is_kept, sorted(loads, key=lambda one: one.size))]
         best = kept_loads[-1] if kept_loads else None
         size = best.size if best else 0.0
-        series = _number(rest, "1", size) if expression.is_condition else _metric(expression.of, series_of, best, rest)
-        found[rest] = replace(series, aggregate={LOAD: size, MEASURED: max(one.size for one in loads)})
+        sizes = {LOAD: size, MEASURED: max(one.size for one in loads)}
+        if expression.is_condition:
+            answers = {rest: _number(rest, "1", size)}
+        else:
+            answers = _metric(expression.of, series_of(expression.of), best, loads, condition)
+        found |= {labels: replace(series, aggregate=sizes) for labels, series in answers.items()}
     return found
 
 
@@ -65,9 +69,9 @@ def _kept(expression: LargestLoad, series_of: Callable[[Selector], SeriesByLabel
     """Return for each load, by its labels, whether it keeps all limits on every rank."""
     tests = expression.of.labels
     each = [_limit(limit, series_of, tests) for limit in expression.limits]
-    every = {labels for one in each for labels in one}
+    every = dict.fromkeys(labels for one in each for labels in one)
     for limit, one in zip(expression.limits, each, strict=True):
-        if one and (lacking := sorted(every - one.keys())):
+        if one and (lacking := sorted(every.keys() - one.keys())):
             raise NotAvailable(f"{limit.of.pattern} is missing for {show_labels(lacking[0])}")
     return {labels: all(one[labels] for one in each) for labels in every} if all(each) else {}
 
@@ -81,7 +85,7 @@ def _limit(
         if all(test.accepts(series.key) for test in tests):
             statistic, bound = kept.statistic or default_statistic(series), kept.limit.bound
             unit = statistic_unit(series, statistic)
-            if bound.base != unit or (bound.unit is None and unit != "1"):
+            if bound.base != unit:
                 raise NotAvailable(f"{bound} does not fit {kept.of.pattern}, which is measured in {unit}")
             own = _without(labels, MEMBER_LABELS)
             found[own] = found.get(own, True) and kept.keeps(number_of_run(series, statistic))
@@ -115,16 +119,26 @@ def _sweeps(condition: str, kept: dict[Labels, bool]) -> dict[Labels, list[Load]
     return found
 
 
-def _metric(of: Selector, series_of: Callable[[Selector], SeriesByLabels], best: Load | None, rest: Labels) -> Series:
-    """Return the value of a metric at the best load, as a series; 0 if no load keeps the limits."""
-    own = {_without(labels, MEMBER_LABELS): series for labels, series in series_of(of).items()}
-    if not own:
+def _metric(
+    of: Selector, every: SeriesByLabels, best: Load | None, loads: Sequence[Load], condition: str
+) -> SeriesByLabels:
+    """Return the value of a metric at the best load, for each rank that has it; 0 if no load keeps the limits."""
+    if not every:
         raise NotAvailable(f"no load has {of.pattern}")
-    if best is not None and best.labels not in own:
-        raise NotAvailable(f"{of.pattern} is missing for {show_labels(best.labels)}")
-    series = own[best.labels] if best else next(iter(own.values()))
+    at = [one.labels for one in ([best] if best else loads)]
+    found = {
+        _without(labels, (condition,)): series
+        for labels, series in every.items()
+        if _without(labels, MEMBER_LABELS) in at
+    }
+    if not found:
+        raise NotAvailable(f"{of.pattern} is missing for {show_labels(at[0])}")
+    return {labels: _at_load(labels, series, best) for labels, series in found.items()}
+
+
+def _at_load(labels: Labels, series: Series, best: Load | None) -> Series:
     statistic = default_statistic(series)
-    return _number(rest, statistic_unit(series, statistic), number_of_run(series, statistic) if best else 0.0)
+    return _number(labels, statistic_unit(series, statistic), number_of_run(series, statistic) if best else 0.0)
 
 
 def _number(labels: Labels, unit: str, value: float) -> Series:

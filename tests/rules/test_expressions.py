@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from perfgate.core import Key, Location, Run, Series
-from perfgate.judge.derived import RunView, component_names
-from perfgate.judge.measure import NotAvailable
+from perfgate.core import Key, Location, Run, Series, Summary
+from perfgate.judge import derived
+from perfgate.judge.derived import RunView, component_names, read_by, warmup_cost
+from perfgate.judge.measure import Method, NotAvailable
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 from perfgate.rules.syntax.sentence import glob_matches, selectors
@@ -62,6 +64,9 @@ JOINS = [
         [1, 1, 2, 2],
     ),
     ("one accumulated value is missing", ([1, 2, 3], [1, 1, 2]), ([10, 30], [1, 2]), [11, 33], [1, 2]),
+    ("equal steps, not in order of time", ([1, 2, 3], [1, 3, 2]), ([10, 20, 30], [1, 3, 2]), [11, 33, 22], [1, 2, 3]),
+    ("many values of a step", ([1, 2, 3], [0, 0, 0]), ([10, 20], [0, 1]), [11], [0]),
+    ("few values of a step", ([1, 2], [0, 1]), ([10, 20, 30], [0, 0, 0]), [11], [0]),
     ("no step in common", ([1], [1]), ([10], [2]), [], None),
     ("no steps, equal length", ([1, 2], None), ([10, 20], None), [11, 22], None),
     ("steps on the left alone", ([1, 2], [5, 6]), ([10, 20], None), [11, 22], [5, 6]),
@@ -103,6 +108,33 @@ def test_a_rank_that_lacks_a_part_does_not_drop_out_silently():
         evaluate("a / b", samples("a", [2], rank="0"), samples("b", [1], rank="0"), samples("b", [9], rank="2"))
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "share"),
+    [
+        (samples("a", [1, 2, 3], [1, 2, 3]), samples("b", [1, 2], [1, 3]), 2 / 3),
+        (samples("a", [1, 2], [1, 3]), samples("b", [1, 2], [2, 3]), 1 / 3),
+        (samples("a", [1, 2], [1, 2]), samples("b", [1, 2], [1, 2]), 1.0),
+        (samples("a", [1], [1]), samples("b", [1], [2]), 1.0),
+        (replace(samples("a", [1, 2], [1, 3]), thinned_from=9), samples("b", [1, 2], [2, 3]), 1.0),
+        (samples("a", [1, 2], [1, 3]), replace(samples("b", [1, 2], [2, 3]), thinned_from=9), 1.0),
+        (replace(samples("a", [1, 2]), joined=0.5), samples("b", [1, 2]), 0.5),
+        (single("a", 1), replace(samples("b", [1, 2]), joined=0.25), 0.25),
+    ],
+)
+def test_the_share_of_steps_that_both_sides_have(a, b, share):
+    assert only("a + b", a, b).joined == only("max(a + b) * 2", a, b).joined == share
+
+
+def test_marks_of_stalled_steps_stay_if_no_value_is_left_out():
+    marks = np.array([False, True])
+    a, b = replace(samples("a", [1, 2], [1, 2]), stalled=marks), samples("b", [1, 2, 3], [1, 2, 3])
+    assert only("a + b", a, b).stalled is marks
+    assert only("b - a", a, b).stalled is marks
+    assert only("2 * a", a).stalled is marks
+    assert only("b * 2", b).stalled is None
+    assert only("a + b", a, samples("b", [1, 3], [1, 3])).stalled is None
+
+
 def test_labels_that_never_meet_are_said():
     with pytest.raises(NotAvailable, match="no labels"):
         evaluate("a / b", samples("a", [1], rank="0"), samples("b", [1]))
@@ -130,8 +162,16 @@ def test_constants_and_precedence(text, values):
     assert numbers(only(text, samples("a", [1, 2]))) == values
 
 
-def test_a_constant_goes_with_every_rank():
-    assert len(evaluate("2 * a", samples("a", [1], rank="0"), samples("a", [1], rank="1"))) == 2
+@pytest.mark.parametrize("text", ["6 * a", "a * 6", "2 * 3 * a", "a * (2 * 3)", "(1 + 2) * a * 2"])
+def test_a_constant_goes_with_every_rank(text):
+    found = evaluate(text, samples("a", [1], rank="0"), samples("a", [2], rank="1"))
+    assert {dict(labels)["rank"]: numbers(series) for labels, series in found.items()} == {"0": [6], "1": [12]}
+
+
+@pytest.mark.parametrize(("text", "value"), [("5", 5), ("2 * 3", 6)])
+def test_a_constant_alone_is_a_single_number(text, value):
+    found = only(text)
+    assert (numbers(found), found.unit, found.kind) == ([value], "1", "value")
 
 
 def test_a_single_number_goes_with_every_value():
@@ -206,7 +246,7 @@ def test_units_of_results(left, operator, right, unit):
 
 
 def test_a_time_plus_a_constant_has_no_unit():
-    with pytest.raises(NotAvailable, match="has no known unit"):
+    with pytest.raises(NotAvailable, match=r"^a in s \+ constant in 1 has no known unit$"):
         evaluate("a + 1", samples("a", [1]))
 
 
@@ -226,6 +266,20 @@ def test_samples_are_joined_by_their_means_if_the_other_side_has_nothing_else():
     by_means = RunView(run, {}, by_means=True)
     assert [numbers(one) for one in by_means.evaluate(parse_expression("a / b")).values()] == [[2]]
     assert [numbers(one) for one in by_means.evaluate(parse_expression("a + c")).values()] == [[6]]
+
+
+def test_stored_samples_with_only_a_summary_are_used_through_their_means():
+    kept = Summary(("mean", "median"), ((2.0,), (9.0,)), 40, 4, True, "auto", ("lower",))
+    stored = Series(Key("a"), "s", "summary", np.empty(0), aggregate={"mean": 2.0, "median": 9.0}, summary=kept)
+    run = view(stored, samples("b", [4, 8]))
+    assert numbers(only("a / b", stored, samples("b", [4, 8]))) == [0.5, 0.25]
+    assert [run.has_summary(names) for names in (["a"], ["b", "a"], ["b"], ["c"], [])] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_samples_over_an_aggregate():
@@ -311,6 +365,14 @@ def test_selection(text, keys):
     assert all(str(key) == str(series.key) for key, series in found.items())
 
 
+def test_a_run_may_have_a_metric_by_another_of_its_names_and_always_has_its_warm_up():
+    run = view(samples("forward", [1], rank="0"), samples("forward", [1], rank="1"), samples("mm.device_time", [1]))
+    asked = ("forward", "fwd", "mm.cuda_time", "warmup.steps", "warmup.time", "backward")
+    assert [run.may_hold(name) for name in asked] == [True, True, True, True, True, False]
+    assert [len(run.keys(name)) for name in asked] == [2, 0, 0, 0, 0, 0]
+    assert list(map(str, run.keys("forward"))) == ['forward{rank="0"}', 'forward{rank="1"}']
+
+
 def test_names_hold_what_can_be_derived():
     found = view(*SERIES, share="fwd / fwd", twice="2 * share", absent="fwd / gone", too="2 * absent")
     assert found.names == {"fwd", "fwd_inner", "odd *", "share", "twice"}
@@ -350,6 +412,70 @@ def test_the_parts_of_an_expression_through_derived_metrics():
 )
 def test_the_warm_up_of_a_metric_is_read_from_its_values(text, names):
     assert component_names(parse_expression(text), {}) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("forward", []),
+        ("warmup.steps", ["*"]),
+        ("warmup.steps{of=forward}", ["forward"]),
+        ("warmup.time{rank=0}", ["*"]),
+        ("warmup.time{of!=forward}", ["*"]),
+        ("warmup.time{of=forward, rank!=0}", ["forward"]),
+    ],
+)
+def test_the_metrics_whose_warm_up_is_selected(text, read):
+    assert [one.pattern for one in read_by(parse_expression(text))] == read
+
+
+SLOW, FAST = [5.0] * 10 + [1.0] * 70, [0.25] * 10 + [1.0] * 70
+WARM_UPS = [
+    # series                                               its steps and seconds of warm-up
+    (samples("a", SLOW), (10, 50.0)),
+    (samples("a", FAST, unit="1/s"), (10, None)),
+    (samples("a", FAST), (1, 0.25)),
+    (samples("a", SLOW, unit="J"), (10, None)),
+    (samples("a", SLOW, unit="B"), None),
+    (samples("a", SLOW, unit="1"), None),
+    (single("a", 3), None),
+    (aggregate("a", mean=3.0), None),
+    (replace(samples("a", SLOW), thinned_from=100), (12, 62.5)),
+    (replace(samples("a", []), thinned_from=100), (0, 0.0)),
+]
+
+
+@pytest.mark.parametrize(("series", "cost"), WARM_UPS)
+def test_the_warm_up_of_a_series(series, cost):
+    assert warmup_cost(series) == (cost and derived.WarmUpCost(*cost))
+
+
+def test_the_warm_up_of_a_series_by_a_rule_of_its_own():
+    assert warmup_cost(samples("a", SLOW), Method("median", 12)) == derived.WarmUpCost(12, 52.0)
+    assert warmup_cost(replace(samples("a", [3.0]), thinned_from=2), Method("median", 1)) == derived.WarmUpCost(2, 6.0)
+
+
+def test_the_warm_up_of_a_run_is_a_metric():
+    series = samples("a", SLOW, rank="0"), samples("b", FAST, unit="1/s"), samples("c", [1], unit="1")
+    found = {text: view(*series).select(parse_expression(text)) for text in ("warmup.steps", "warmup.time")}
+    assert {
+        text: {str(key): (numbers(one), one.unit, one.kind) for key, one in all_of.items()}
+        for text, all_of in found.items()
+    } == {
+        "warmup.steps": {
+            'warmup.steps{of="a", rank="0"}': ([10], "1", "value"),
+            'warmup.steps{of="b"}': ([10], "1", "value"),
+        },
+        "warmup.time": {'warmup.time{of="a", rank="0"}': ([50], "s", "value")},
+    }
+    twice = view(*series)
+    assert [len(twice.select(parse_expression("warmup.steps{of=b}"))) for _ in range(2)] == [1, 1]
+    assert numbers(only("warmup.steps", samples("a", [1]), **{"warmup.steps": "a * 7"})) == [7]
+
+
+def test_a_statistic_of_a_run_is_a_single_number():
+    found = view(samples("a", [1, 5])).evaluate(parse_expression("max(a)"))
+    assert [(numbers(one), one.kind) for one in found.values()] == [([5], "value")]
 
 
 def test_a_tree_of_definitions_takes_little_time():
