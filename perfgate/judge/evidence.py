@@ -171,9 +171,10 @@ class Evidence(Struct, frozen=True, dict=True):
             if written is None and self.series.kind == "samples" and self.subject.key.metric in COUNTS:
                 statistic = "max" if asks.upper else "min"  # every step: the median would hide some
         elif isinstance(asks, ChangeClause):
-            is_load = isinstance(self.subject.expression, LargestLoad)
-            own = self.rule.better or ("higher" if is_load else None)
-            known = direction(self.subject.key.metric, measure.statistic_unit(self.series, statistic), own)
+            load = self.subject.expression if isinstance(self.subject.expression, LargestLoad) else None
+            own = self.rule.better or ("higher" if load and load.is_condition else None)
+            metric = load.of.pattern if load else self.subject.key.metric
+            known = direction(metric, measure.statistic_unit(self.series, statistic), own)
             better = known or ("lower" if asks.side == "both" else "neither")
             if asks.side in ("upper", "lower"):
                 better = "lower" if asks.side == "upper" else "higher"

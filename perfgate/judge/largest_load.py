@@ -1,8 +1,8 @@
 """The largest load of a sweep that keeps its limits: `the largest request_rate with p99_ttft under 500 ms`.
 
 The loads of a run are series that differ in one condition. A load counts if it and every smaller measured load keep all
-limits, so that one lucky load beyond a slow one is not the answer. The number is 0 if no load keeps them. A load that
-is not a finite number, such as the rate `inf`, does not count.
+limits, so that one lucky load beyond a slow one is not the answer. The number is 0 if no load keeps them; a metric such
+as a time has then no number. A load that is not a finite number, such as the rate `inf`, does not count.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from perfgate.core import Key, Series, read_only
 from perfgate.core.runs import MEMBER_LABELS
 from perfgate.core.wording import show_labels
-from perfgate.judge.measure import NotAvailable, default_statistic, number_of_run, statistic_unit
+from perfgate.judge.measure import BETTER_BY_UNIT, NotAvailable, default_statistic, number_of_run, statistic_unit
 from perfgate.rules.syntax.sentence import KeptLimit, LabelTest, LargestLoad, Selector
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
@@ -122,7 +122,10 @@ def _sweeps(condition: str, kept: dict[Labels, bool]) -> dict[Labels, list[Load]
 def _metric(
     of: Selector, every: SeriesByLabels, best: Load | None, loads: Sequence[Load], condition: str
 ) -> SeriesByLabels:
-    """Return the value of a metric at the best load, for each rank that has it; 0 if no load keeps the limits."""
+    """Return the value of a metric at the best load, for each rank that has it; 0 if no load keeps the limits.
+
+    Raises NotAvailable instead if less of the metric is better, because 0 would be the best value.
+    """
     if not every:
         raise NotAvailable(f"no load has {of.pattern}")
     at = [one.labels for one in ([best] if best else loads)]
@@ -138,6 +141,8 @@ def _metric(
 
 def _at_load(labels: Labels, series: Series, best: Load | None) -> Series:
     statistic = default_statistic(series)
+    if best is None and BETTER_BY_UNIT.get(series.unit) == "lower":
+        raise NotAvailable(f"no load keeps the limits, so there is no load at which to measure {series.key.metric}")
     return _number(labels, statistic_unit(series, statistic), number_of_run(series, statistic) if best else 0.0)
 
 

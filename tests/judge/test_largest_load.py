@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stories import run_of
+from stories import bare, run_of
 
 from perfgate.core import Key, Series, read_only
 from perfgate.judge import largest_load
 from perfgate.judge.derived import RunView
 from perfgate.judge.largest_load import load_size
 from perfgate.judge.measure import NotAvailable
+from perfgate.judge.verdicts import judge
 from perfgate.rules.syntax.grammar import parse_sentence
 
 
@@ -75,7 +76,6 @@ ANSWERS: list[tuple[str, list[Series], dict[str, tuple[float, float, float]]]] =
     # every rank keeps the limit, and every rank has an answer
     ("the largest batch with time under 2 s", RANKS, {"": (2, 2, 4)}),
     ("time with memory under 3.5 GB", RANKS, {"rank=0": (1.5, 2, 4), "rank=1": (1.7, 2, 4)}),
-    ("time with memory under 1 GB", RANKS, {"rank=0": (0.0, 0, 4), "rank=1": (0.0, 0, 4)}),
     # nothing changes, so that each measurement is a load of 1
     ("p with q under 1 s", [number("p", "W", 5.0, name="x"), number("q", "s", 0.5, name="x")], {"name=x": (5.0, 1, 1)}),
     (
@@ -119,6 +119,7 @@ REFUSED: list[tuple[str, list[Series], str]] = [
     ),
     ("gone with ttft under 1 s", TTFT, "no load has gone"),
     ("gone with ttft under 1 ms", TTFT, "no load has gone"),
+    ("time with memory under 1 GB", RANKS, "no load keeps the limits, so there is no load at which to measure time"),
     ("power with itl under 1 s", OTHER, 'power is missing for {rate="16"}'),
     ("p with ttft under 1 ms", [*TTFT, number("p", "W", 1.0)], 'p is missing for {rate="16"}'),
 ]
@@ -140,6 +141,24 @@ def test_an_answer_is_a_single_number_in_its_unit() -> None:
     assert [(one.unit, one.kind) for one in (load, rate)] == [("1", "value"), ("1/s", "value")]
     middle = Series(Key.of("p", rate="16"), "W", "samples", read_only(np.array([1.0, 2.0, 9.0])))
     assert told(found("p with ttft under 1 s", *TTFT, middle)[""])[0] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("rule", "better"),
+    [
+        ("the largest rate with ttft under 1 s", "higher"),
+        ("throughput with ttft under 1 s", "higher"),
+        ("itl with ttft under 1 s", "lower"),
+        ("goodput with ttft under 1 s", "higher"),
+        ("power{rate!=9} with ttft under 1 s", "lower"),
+        ("share with ttft under 1 s", "neither"),
+    ],
+)
+def test_a_change_at_the_largest_load_has_the_direction_of_its_metric(rule: str, better: str) -> None:
+    rest = [*loads("itl", {16: 0.1}), *loads("power", {16: 1.0}, "W")]
+    run = run_of(*TTFT, *RATES, *rest, *loads("goodput", {16: 0.5}, "1"), *loads("share", {16: 0.5}, "1"))
+    (verdict,) = judge(bare(f"{rule} within 5% of baseline", [run], [run]))
+    assert (verdict.better, verdict.outcome) == (better, "undecided")
 
 
 @pytest.mark.parametrize(
