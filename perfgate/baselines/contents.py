@@ -1,7 +1,7 @@
 """The content of a stored run: samples of the metrics that rules name, a call tree, and a summary of everything else.
 
 A stored run is at most MOST_BYTES long; the run of a trace is at most USUAL_BYTES long if its named metrics leave
-enough room. The room is given away in this order:
+enough room. The room is used in this order:
 
 1. The metrics that rules name. If their samples do not fit, the largest metrics keep the samples of only the ranks that
    represent the run (the slowest, the median and the fastest); if that is not enough, only summaries.
@@ -68,7 +68,7 @@ class Wanted(Struct, frozen=True):
     is_named: Callable[[Key], bool]
     #: True for a series that may be stored.
     is_kept: Callable[[Key], bool]
-    #: The statistics that the rules ask of a metric.
+    #: Returns the statistics of a metric that rules ask for.
     statistics: Callable[[str], Sequence[str]]
     #: True for a metric that a rule judges on each rank, or on a named rank.
     is_judged_by_rank: Callable[[str], bool] = lambda metric: False
@@ -76,7 +76,7 @@ class Wanted(Struct, frozen=True):
     #: True for the samples of every metric, as far as there is room.
     keep_all: bool = False
     most_bytes: int = MOST_BYTES
-    #: The bytes of the file beside its rows: the environment, the decision, the names of its sources.
+    #: The bytes of the file beside its rows: the environment, the approval, the names of its sources.
     head_bytes: int = 16 << 10
 
 
@@ -93,7 +93,7 @@ class _Rows(Struct, frozen=True):
 
 
 class _Metric(Struct, frozen=True, dict=True):
-    """A metric with its labels, and four ways to store it: `samples`, `speaking`, `summary`, `outline`."""
+    """A metric with its labels, and four ways to store it; each property below is shorter than the one before."""
 
     key: Key
     #: The series of each rank.

@@ -94,6 +94,7 @@ class Explanation(Struct, frozen=True, dict=True):
             return next((at for at, cause in enumerate(self.causes) if cause.metric == "memory"), None)
         names = self.components.get(verdict.metric, ()) or (verdict.metric,)
         changes = [(change, name) for name in sorted(names) if (change := self._change(name)) is not None]
+        # of the components of a derived metric, the one that changed most counts
         largest, name = max(changes, key=lambda one: abs(one[0].relative or 0.0), default=(None, ""))
         if largest is None or not _agrees(verdict, largest, is_derived=names != (verdict.metric,)):
             return None
@@ -109,7 +110,10 @@ class Explanation(Struct, frozen=True, dict=True):
         return follows_host or self._main_cause(found, metric) is not None
 
     def _main_cause(self, change: _MetricChange, metric: str) -> int | None:
-        """The index of the cause that makes at least half of a change; None if there is none."""
+        """The index of the cause that makes at least half of a change; None if there is none.
+
+        For a metric of calls, only the nodes of a cause that are calls count.
+        """
         total = float(change.by_node.sum())
         family = metric.partition(".")[0]
         if family in _OF_CALLS:
@@ -135,7 +139,9 @@ class Explanation(Struct, frozen=True, dict=True):
         on_device = np.where(tree.of_kind(*DEVICE_KINDS), tree.longer, 0)
         direct, work = ([float(values[sorted(own)].sum()) for own in self.nodes] for values in (by_node, on_device))
         alike = [size if size * waited > 0 else 0.0 for size in work]
-        return [own + (waited * size / sum(alike) if size else 0.0) for own, size in zip(direct, alike, strict=True)]
+        total = sum(alike)
+        shares = [waited * size / total if size else 0.0 for size in alike]
+        return [own + share for own, share in zip(direct, shares, strict=True)]
 
     def _change(self, metric: str) -> _MetricChange | None:
         """The change of a metric; None if it has no place in the tree."""
@@ -179,7 +185,8 @@ class Explanation(Struct, frozen=True, dict=True):
             shares = [float(side.times[kernels].sum() / max(side.times.sum(), 1e-12)) for side in sides]
             # the differential of share = kernels / step: d(share) = sum(longer * (is_kernel - share)) / step
             return _MetricChange(self.alignment.longer * (kernels - shares[0]), _relative(*shares))
-        # other metrics, such as occupancy, are means weighted by the durations of kernels: the change of the weights
+        # others, such as occupancy, are means of kernels weighted by their durations: only the change of the weights is
+        # known
         base, new = (np.where(kernels, side.durations, 0) for side in sides)
         moved = np.abs(new / max(new.sum(), 1e-12) - base / max(base.sum(), 1e-12))
         return _MetricChange(moved, None, has_sign=False) if moved.any() else None

@@ -1,4 +1,8 @@
-"""Find all causes of a change, and group them so that one change of the program is one cause."""
+"""Find all causes of a change.
+
+A finding is a change of some nodes of the call tree. One change of the program may make several findings, so they are
+grouped; a group that is larger than noise is a cause.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +41,8 @@ _ALIKE = 0.01
 #: A cause from timers that is this many times as large as the change of the step: noise hides the change of the step.
 _LARGEST_SHARE = 2.0
 _AnyNoise: TypeAlias = "Noise | PairNoise | SeriesNoise"
+#: By derived metric: the metrics that it is computed from.
+_Components: TypeAlias = Mapping[str, Collection[str]]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a time near the largest float has an infinite variance
@@ -46,7 +52,7 @@ def find_causes(
     *,
     other_device: bool = False,
     verdicts: Sequence[Verdict] = (),
-    components: Mapping[str, Collection[str]] | None = None,
+    components: _Components | None = None,
     metrics: Sequence[str] = (),
     paired: bool = False,
 ) -> CauseReport:
@@ -84,12 +90,7 @@ def find_causes(
     report = _closed(groups, alignment, noise, (*notes, *found_notes))
     hidden = not_timed(alignment, groups) if isinstance(noise, SeriesNoise) else frozenset()
     tree, ranks = place_times(alignment, report.causes, hidden), rank_times(alignment, hidden)
-    own = _sorted(groups, alignment)
-    none = [frozenset[int]()] * (len(report.causes) - len(own))  # causes of memory have no time
-    nodes, idle = [group.nodes for group in own] + none, [group.idle for group in own] + none
-    speed = host_speed(alignment)
-    host = math.copysign(abs(speed.shift) + 2 * speed.scatter, speed.shift) if isinstance(noise, Noise) else 0.0
-    explanation = Explanation(alignment, report.causes, nodes, idle, components or {}, host)
+    explanation = _explanation(groups, report.causes, alignment, noise, components or {})
     told = tuple(metric for metric in metrics if explanation.is_told(metric))
     return replace(report, causes=explanation.of(verdicts), explained=told, tree=tree, ranks=ranks)
 
@@ -208,6 +209,18 @@ def _where(group: Finding, alignment: Alignment) -> tuple[str, ...]:
     """The path of the place of a group; one word if it is a device or the host as a whole."""
     whole = {"machine": "device", "host": "host"}.get(group.kind)
     return alignment.path(group.lead) if whole is None else (whole,)
+
+
+def _explanation(
+    groups: Sequence[Finding], causes: Sequence[Cause], alignment: Alignment, noise: _AnyNoise, components: _Components
+) -> Explanation:
+    """The nodes that each cause explains, and the change of times that the speed of the whole host explains."""
+    own = _sorted(groups, alignment)
+    none = [frozenset[int]()] * (len(causes) - len(own))  # causes of memory have no time
+    nodes, idle = [group.nodes for group in own] + none, [group.idle for group in own] + none
+    speed = host_speed(alignment)
+    host = math.copysign(abs(speed.shift) + 2 * speed.scatter, speed.shift) if isinstance(noise, Noise) else 0.0
+    return Explanation(alignment, causes, nodes, idle, components, host)
 
 
 def _matters(group: Finding, alignment: Alignment) -> bool:

@@ -115,7 +115,7 @@ def find_slowdowns(
     """The nodes whose own time changed, the largest change first, with the kind of change; without claimed nodes."""
     base, new = alignment.base, alignment.new
     before, after = base.times, new.times
-    # the change of the median: a few stalled steps do not move it
+    # the change of the median, which a few stalled steps do not move; a change is clear if the median shows it, too
     middle = np.median(new.wall, axis=1) - np.median(base.wall, axis=1)
     of_runs = noise.relative * np.minimum(before, after) / np.sqrt(min(base.runs, new.runs))
     error = np.hypot(time_errors(base, new), of_runs)

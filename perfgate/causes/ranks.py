@@ -42,6 +42,7 @@ def find_slow_ranks(alignment: Alignment, noise: Noise) -> Finding | None:
     change = np.array([new[rank] - base[rank] for rank in ranks])  # (ranks, n), as `beyond`
     beyond = change - _median_of_others(change)
     own, waiting = _clear_growth(beyond, is_comm, alignment, noise), change[:, is_comm].sum(axis=1)
+    # slow are the ranks whose work grew most, if they are few, and if the others wait longer for them
     slow = np.flatnonzero(own >= max(_NEAR * own.max(), 1e-12))
     others = np.delete(np.arange(len(ranks)), slow)
     if not len(slow) or not len(others) or len(slow) > max(len(ranks) // 2, 1):
@@ -125,6 +126,7 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
     if len(ranks) < 2 or not work:
         return None
     base, new = (np.array([side.rank_runs[rank] for rank in ranks]) for side in sides)  # (ranks, n, runs)
+    # the growth of each rank, that beyond the other ranks, and the part of this that noise does not explain
     change = new.mean(axis=2) - base.mean(axis=2)
     beyond = change - (_median_of_others(change) if len(change) <= _MANY else np.median(change, axis=0))
     limit = _limits(base[:, work], new[:, work], beyond[:, work], alignment, work)

@@ -1,8 +1,8 @@
-"""The runs of one environment as a panel, and the joining of panels' steps in the same commits to events.
+"""The runs of one environment as a panel, and events: the steps of several panels in the same commits.
 
-A panel is a table: a row for each run, a column for each series. A step is a place where many series of a panel move
-at once, a change point a lasting change of one series. Events are made from steps (`grouped`); then each change point
-goes to the nearest event (`assign`).
+A panel is a table with a row for each run and a column for each series. A step is a place where many series of a panel
+move at once; a change point is a lasting change of one series. Events are made of steps (`grouped`). Then each change
+point goes to the nearest event (`assign`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from perfgate.stats.panel_steps import PanelStep, panel_steps
 _LATE = 5
 #: The scale of a series is that of this many first runs; in logarithms, a smaller share of it counts as this share.
 _FIRST, _SMALLEST = 10, 1e-6
-#: In this many runs before a step, it is counted how often each fact changes: a fact that often does explains nothing.
+#: A fact that changes often in this many runs before a step does not explain the step.
 _FACTS = 200
-#: Change points may have begun together in each run whose log-likelihood is at most this much below the largest.
+#: Change points may have begun together in any run whose log-likelihood is at most this much below the largest one.
 _DROP = 2.0
 #: Deviations count up to this many standard deviations; and the least relative noise of a series.
 _CLIP, _LEAST_NOISE = 3.0, 5e-4

@@ -1,10 +1,10 @@
 """The changes of main as people handle them: change points of all metrics that began together are one event.
 
-An event must stay the same event when more runs follow. So `panel_steps` finds each step of an environment only from
-the runs until then, and steps of several environments in the same commits are one event. Its id is a hash of the run
-that made its first step clear. More runs change only the rest, which comes from the change points of all runs: sizes,
-commits, facts, and whether the event is over. A step without a change point is reported if its level was short, and the
-old one returned.
+An event must stay the same event when more runs follow. So it begins with steps: `panel_steps` finds the places where
+many metrics of an environment move at once, each only from the runs until then. Steps of several environments in the
+same commits are one event. Its id is a hash of the run that made its first step clear. More runs change only the rest,
+which comes from the change points of all runs: sizes, commits, facts, and the state of the event. A step without a
+change point is reported if its level was short, and the old one returned.
 """
 
 from __future__ import annotations
