@@ -156,7 +156,7 @@ class Design(Struct, frozen=True):
 
     #: The standard deviations of the noise that are tried, (s,).
     noises: FloatArray
-    #: The b columns, (n, b), and the steps, (n, c): 1 for measurements after the cell.
+    #: The b columns, (n, b), and the steps, (n, c): 1 for measurements at the end of the cell or later.
     base: FloatArray
     steps: FloatArray
     #: The logarithms of the values, less `shift`; and their variances within the runs, (n,) each.

@@ -226,7 +226,7 @@ class SeriesNoise(Struct, frozen=True, dict=True):
     def _relative(self, sides: list[Floats], scales: list[float], nodes: list[int]) -> tuple[float, float]:
         """The variance between runs of the time of nodes, as a square of a share, and its degrees of freedom.
 
-        `sides`: this time in each run of both sides in s, (runs,). `scales`: the times in s that the shares are of.
+        `sides`: this time in s in each run of both sides, (runs,). `scales`: the whole time of both sides in s.
         """
         if not self.freedom:
             is_device = all(self.alignment.nodes[node].kind in DEVICE_KINDS for node in nodes)
