@@ -96,7 +96,6 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
     has_infinite = False
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Return an object from its members, and remember its duplicate keys."""
         members = dict(pairs)
         if len(members) < len(pairs):
             counts = Counter(key for key, _ in pairs)
