@@ -30,6 +30,8 @@ from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 StoredMetrics = Mapping[str, Mapping[str, str]]
 #: The fields at the top of a file, and those that a rule file may have.
 _KEY = re.compile(r"^([A-Za-z_]\w*):", re.MULTILINE)
+#: No mark is longer, and nothing is offered after this column: a sentence is far shorter, and both take time.
+_LONGEST = 4000
 _FIELDS = frozenset({"version", "suite", "environment", "pairs", "unread", "defaults", "metrics", "rules"})
 
 
@@ -81,8 +83,8 @@ def _mark(problem: Problem, lines: list[str]) -> Mark:
     length = len(lines[line])
     is_behind = (problem.at.line or 1) > len(lines)  # YAML misses something at the end of the file
     start = max(length - 1, 0) if is_behind else min((problem.at.column or 1) - 1, length)
-    # The excerpt underlines the wrong word; without one, the mark is the rest of the line.
-    width = problem.excerpt.splitlines()[-1].count("^") if problem.excerpt else length - start
+    # The excerpt underlines the wrong word; without one, the mark is the rest of the line, as far as anybody reads it.
+    width = problem.excerpt.splitlines()[-1].count("^") if problem.excerpt else min(length - start, _LONGEST)
     return Mark(line, start, start + max(width, 1), problem.severity, problem.message)
 
 
@@ -164,8 +166,6 @@ _BEFORE_SENTENCE = re.compile(r"""\s*(?:-\s+(?:\{?\s*assert:\s+)?|assert:\s+)(['
 _BEFORE_EXPRESSION = re.compile(r"""\s+[^\s:#][^:#]*:\s+(['"]?)""")
 #: A field of a rule that is not its sentence, such as `id: `.
 _OTHER_FIELD = re.compile(r"[a-z_]+:(?:\s|$)")
-#: Nothing is offered after this column: each offer reads the line again, and a sentence is far shorter.
-_LONGEST = 4000
 
 
 class Written(Struct, frozen=True):

@@ -15,6 +15,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 from pygls.workspace import TextDocument
 
+from perfgate.core.resource_limits import DEFAULT
 from perfgate.editor.rule_text import OfferKind, StoredMetrics, hint, is_mapping_file, is_rule_file, marks, offers
 from perfgate.version import __version__
 
@@ -48,9 +49,11 @@ class RuleServer(LanguageServer):
         return document
 
     def rules(self, uri: str) -> TextDocument | None:
-        """Return an open document if it is a rule file."""
+        """Return an open document if it is a rule file, and not larger than one may be: pygls counts each character."""
         document = self.open_document(uri)
-        return document if document is not None and is_rule_file(document.path, document.source) else None
+        if document is None or len(document.source) > DEFAULT.rule_bytes:
+            return None
+        return document if is_rule_file(document.path, document.source) else None
 
     def publish(self, uri: str, *, again: bool) -> None:
         """Publish the marks of a document; with `again`, read the stored baselines first."""
@@ -58,10 +61,11 @@ class RuleServer(LanguageServer):
         document = self.open_document(uri)
         if document is None:
             return
-        if is_mapping_file(document.path, document.source) or self.rules(uri) is not None:
+        path, text = document.path, document.source
+        if is_mapping_file(path, text) or is_rule_file(path, text):
             if again or uri not in self.stored:
-                self.stored[uri] = self.read_stored(document.path)
-            for mark in marks(document.filename or "rules.yaml", document.source, self.stored[uri]):
+                self.stored[uri] = self.read_stored(path)
+            for mark in marks(document.filename or "rules.yaml", text, self.stored[uri]):
                 here, severity = _range(document, mark.line, mark.start, mark.end), _SEVERITIES[mark.severity]
                 found.append(types.Diagnostic(here, mark.message, severity=severity, source="perfgate"))
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, found))

@@ -163,6 +163,17 @@ def test_a_message_of_very_many_errors_does_not_hang_the_server(editor: Editor) 
 
 
 @pytest.mark.editor
+def test_a_document_of_one_very_long_line_does_not_hang_the_server(editor: Editor) -> None:
+    begun = time.monotonic()
+    document = {"uri": editor.uri, "languageId": "yaml", "version": 1, "text": "x" * 8_000_000}
+    editor.notify("textDocument/didOpen", {"textDocument": document})
+    [mark] = editor.marks()
+    assert "rule_bytes=1MiB" in mark["message"]
+    assert editor.at("hover", 0, 6) is None
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.editor
 @pytest.mark.parametrize(
     ("data", "said"),
     [
