@@ -118,10 +118,7 @@ def _between_runs(evidence: Evidence, runs: Sequence[Members], levels: Sequence[
 
 
 def _between_pairs(evidence: Evidence, new: Sequence[Members], base: Sequence[Members], believed: Prior) -> _Noise:
-    """Return the noise between the pairs that have the metric on both sides; `believed` is the judge's prior.
-
-    Raises NotAvailable.
-    """
+    """Return the noise between the pairs with the metric on both sides; `believed`: the prior. Raises NotAvailable."""
     present = [i for i in range(len(new)) if new[i] and base[i]]
     base_side, new_side = (evidence.measured([side[i] for i in present]) for side in (base, new))
     pairing = evidence.case.baseline.pairing or "whole-runs"

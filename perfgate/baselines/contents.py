@@ -134,7 +134,6 @@ class _Metric(Struct, frozen=True, dict=True):
 
     @cached_property
     def _sampled(self) -> dict[Member, Series]:
-        """The series that have samples."""
         return {member: one for member, one in self.members.items() if one.kind == "samples"}
 
     @cached_property

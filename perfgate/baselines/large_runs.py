@@ -43,7 +43,6 @@ class _RawSeries(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 
     @property
     def key(self) -> Key:
-        """The name of the series."""
         return Key(self.metric, tuple(sorted(self.labels.items())))
 
     def decoded(self) -> StoredSeries:
@@ -170,12 +169,10 @@ class _UnreadSeries(Series, frozen=True):
 
     @property  # type: ignore[misc]
     def values(self) -> Values:
-        """The values, (n,) float64."""
         found: Any = super().values
         return found.series().values if isinstance(found, _Later) else found
 
     @property  # type: ignore[misc]
     def steps(self) -> Steps | None:
-        """The step of each value, (n,) int64."""
         found: Any = super().steps
         return found.series().steps if isinstance(found, _Later) else found

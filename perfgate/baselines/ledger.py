@@ -119,10 +119,7 @@ def _answer(verdicts: Iterable[Verdict]) -> LedgerAnswer:
 
 
 def record_evidence(store: WritableStore, suite: str, found: LedgerEntry) -> str | None:
-    """Record a piece of evidence about checks; returns the path, or None if it is known or there are no checks.
-
-    Raises Refused.
-    """
+    """Record evidence about checks; returns the path, or None if it is known or there are no checks. Raises Refused."""
     if not any(store.paths(f"{LEDGER}/{suite}")[0]):
         return None
     identity = [found.kind, found.environment, found.commits or f"{now():%Y-%m-%dT%H:%M:%SZ}", found.metrics]

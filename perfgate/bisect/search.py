@@ -185,10 +185,7 @@ def _is_found(found: Posterior, terms: Terms, evidence: Measurements, largest: f
 
 
 def _unverified(found: Posterior, terms: Terms, evidence: Measurements) -> int | None:
-    """Return the end of the answer's cell to measure once more, or None.
-
-    Few runs may make the noise look too small by chance.
-    """
+    """Return the end of the answer's cell to measure again, or None: few runs may make the noise look too small."""
     freedom = found.model.d0 + len(evidence.measurements)
     if freedom >= _KNOWN or not _is_found(found, terms, evidence):
         return None

@@ -197,7 +197,6 @@ def _same_steps(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> list[RunTr
 
 
 def _calls(runs: Sequence[RunTrees]) -> dict[str, float]:
-    """The calls of each name, the mean over runs."""
     found: dict[str, float] = defaultdict(float)
     for run in runs:
         for tree in run:

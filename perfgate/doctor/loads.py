@@ -102,10 +102,7 @@ TakeSteps = Callable[[int], list[tuple[int, int]]]
 
 @contextmanager
 def running(kind: str, cpus: Collection[int] | None = None) -> Iterator[TakeSteps]:
-    """Run a load in a new process on these processors; the `with` block gets a function that takes steps.
-
-    Raises OSError.
-    """
+    """Run a load in a new process on these processors; a block gets a function that takes steps. Raises OSError."""
     with pinned(cpus):
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _PROGRAM, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -237,10 +237,7 @@ def coordinates(found: LoadedHistory) -> dict[str, float]:
 
 
 def grouped(panels: Sequence[EventPanel], commits: Mapping[str, float]) -> list[EventGroup]:
-    """Return the steps of all environments as events, in the order in which they became clear.
-
-    `commits`: see `coordinates`.
-    """
+    """Return the steps of all environments as events, those that became clear first come first; see `coordinates`."""
     clear: list[FoundStep] = []
     for number, panel in enumerate(panels):
         runs = panel.place.runs

@@ -187,7 +187,6 @@ def _sample(family: str, one: HistorySeries, value: float) -> str:
 
 
 def _labelled(about: Mapping[str, str]) -> str:
-    """Return labels as OpenMetrics writes them."""
     escaped = (text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for text in about.values())
     return ",".join(f'{name}="{text}"' for name, text in zip(about, escaped, strict=True))
 

@@ -140,10 +140,7 @@ def load_nvml() -> Any:
 
 
 def nvml_sensors(nvml: Any = None) -> tuple[list[NvmlDevice], str | None]:
-    """Return the sensors of every GPU, and None; or nothing, and the error of NVML.
-
-    `nvml`: the module `pynvml`, or a stand-in.
-    """
+    """Return the sensors of every GPU, or none and the error of NVML. `nvml`: the module `pynvml`, or a stand-in."""
     nvml = load_nvml() if nvml is None else nvml
     if nvml is None:
         return [], None
@@ -237,10 +234,7 @@ class AmdDevice:
 
 
 def amd_sensors(smi: Any = None) -> tuple[list[AmdDevice], str | None]:
-    """Return the sensors of every GPU, and None; or nothing, and the error of amdsmi.
-
-    `smi`: the module `amdsmi`, or a stand-in.
-    """
+    """Return the sensors of every GPU, or none and the error of amdsmi. `smi`: the module `amdsmi`, or a stand-in."""
     if smi is None:
         try:
             import amdsmi

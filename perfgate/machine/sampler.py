@@ -48,7 +48,6 @@ class _Source:
         self.windows = [ChannelWindow(channel) for channel in sensor.channels()]
 
     def use(self, at: float, taken: object) -> None:
-        """Add the readings of a time in s to the windows."""
         for window, reading in zip(self.windows, self._readings(taken), strict=True):
             window.add(at, reading)
 
