@@ -26,9 +26,10 @@ MAPPING_FILE = "perfgate.yaml"
 MACHINE_FILE = ".machine"
 #: ASCII for the signs that perfgate itself writes.
 _IN_ASCII = str.maketrans({"µ": "u", "μ": "u", "→": "->", "±": "+-", "×": "x", "…": "..."})
-#: GitHub Actions reads a command at the start of a line, and one with the old syntax anywhere.
+#: GitHub Actions reads a command at the start of a line, and one with the old syntax anywhere, as Azure Pipelines
+#: (`##vso[`) and TeamCity (`##teamcity[`) do with theirs.
 _COMMAND = re.compile(r"^((?:[^\S\n]|\x1b\[[\d;]*m)*):(?=:)", re.MULTILINE)
-_OLD_COMMAND = "##["
+_BRACKET_COMMAND = re.compile(r"##(?=\w*\[)")
 #: A word with a placeholder such as `{results}` that needs no quotes, and any word of a shell command with its quotes.
 _PLAIN_WORD = re.compile(r"[\w@%+=:./-]*(?:\{(?:results|run|item)\}[\w@%+=:./-]*)+", re.ASCII)
 _SHELL_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"[^"]*"|['"])+""")
@@ -60,11 +61,16 @@ def utf8_text(text: str) -> str:
 
 
 def without_commands(text: str) -> str:
-    r"""Return the text without commands for GitHub Actions: `::stop::` becomes `\:stop::`, `##[x]` becomes `#\[x]`.
+    r"""Return the text without commands for a CI system: `::stop::` becomes `\:stop::`, `##[x]` becomes `#\[x]`.
 
     Widths do not change. A name such as `aten::mm` does not change either, unless a line begins with `::`.
     """
-    return _COMMAND.sub(r"\1\\", text).replace(_OLD_COMMAND, "#\\[")
+    return without_bracket_commands(_COMMAND.sub(r"\1\\", text), "\\")
+
+
+def without_bracket_commands(text: str, sign: str) -> str:
+    """Return the text with another sign for the second `#` of each command such as `##[x]` or `##vso[x]`."""
+    return _BRACKET_COMMAND.sub(lambda _: "#" + sign, text)
 
 
 def clip(text: str, longest: int) -> str:

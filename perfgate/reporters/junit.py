@@ -15,7 +15,7 @@ from itertools import accumulate
 from junit_xml import TestCase, TestSuite, to_xml_report_string
 
 from perfgate.core import OUTCOMES, Report, Verdict
-from perfgate.core.wording import clip, one_line, series_name
+from perfgate.core.wording import clip, one_line, series_name, without_bracket_commands
 from perfgate.words import answer, beside, cause_words, numbers
 from perfgate.words.cause_words import CauseGroup
 
@@ -49,10 +49,10 @@ def render(report: Report, *, limit: int = LONGEST_FILE) -> str:
 
 
 def _document(root: ET.Element) -> str:
-    """Return the XML text. Character references prevent that GitHub reads a line of a printed file as a command."""
+    """Return the XML text. Character references break what a CI system would read as a command."""
     ET.indent(root)
     text = re.sub(r"^(\s*):(?=:)", r"\1&#58;", ET.tostring(root, encoding="unicode"), flags=re.MULTILINE)
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{text.replace("##[", "#&#35;[")}\n'
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{without_bracket_commands(text, "&#35;")}\n'
 
 
 def _properties(report: Report) -> dict[str, str]:

@@ -17,7 +17,7 @@ from perfgate.core.details import rounded
 from perfgate.core.remembered_runs import SeriesName
 from perfgate.core.run_history import ApprovedLevel
 from perfgate.core.summaries import RunSummary, SeriesSummary
-from perfgate.core.wording import synonyms
+from perfgate.core.wording import synonyms, without_bracket_commands
 
 _JSON = msgspec.json.Encoder().encode
 _SCALARS = frozenset((float, int, bool, type(None)))
@@ -31,13 +31,13 @@ def encode(document: Mapping[str, Any]) -> str:
     A list of numbers is on one line, which halves the text. Numbers are rounded by `stable`.
     """
     text = _text(document, "\n", {})
-    # Unprintable characters, and `##[`, which starts a command on GitHub, occur only in strings, where an escape has
-    # the same meaning.
+    # Unprintable characters, and the `##[` of a command of a CI system, occur only in strings, where an escape has the
+    # same meaning.
     if not text.isascii() or "\x7f" in text:
         text = re.sub(
             r"[^\x00-\x7e]", lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text
         )
-    return text.replace("##[", "#\\u0023[") + "\n"
+    return without_bracket_commands(text, "\\u0023") + "\n"
 
 
 def stable(value: float) -> float:

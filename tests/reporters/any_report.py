@@ -65,6 +65,7 @@ HOSTILE = [
     "::stop-commands::x",
     "  ::error file=a::b",
     "##[add-mask]secret",
+    "##vso[task.complete result=Succeeded]",
     "-",
     "1. x",
     "# x",

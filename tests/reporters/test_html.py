@@ -77,6 +77,7 @@ def assert_harmless(text):
     assert "url(" not in style.text
     assert "@import" not in style.text
     assert "##[" not in text
+    assert "##vso[" not in text
 
 
 # --- what it looks like ------------------------------------------------------------------------------------------

@@ -94,6 +94,7 @@ def test_no_line_does_anything_to_a_screen_or_to_github(report):
     text = render(report)
     assert all(line.isprintable() for line in text.split("\n"))
     assert "##[" not in text
+    assert "##vso[" not in text
 
 
 def test_the_core_fields_come_first():

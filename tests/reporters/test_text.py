@@ -43,12 +43,14 @@ COMMANDS = [
     ("\x1b[1m::error::x", "\x1b[1m\\:error::x"),
     ("first\n::error::x", "first\n\\:error::x"),
     ("a ##[add-mask]b", "a #\\[add-mask]b"),
+    ("a ##vso[task.complete result=Succeeded]", "a #\\vso[task.complete result=Succeeded]"),
+    ("##teamcity[buildStatus status='SUCCESS']", "#\\teamcity[buildStatus status='SUCCESS']"),
     ("aten::mm at::native::x", "aten::mm at::native::x"),
 ]
 
 
 @pytest.mark.parametrize(("text", "harmless"), COMMANDS)
-def test_commands_of_github_are_broken_without_a_change_in_width(text, harmless):
+def test_commands_of_ci_systems_are_broken_without_a_change_in_width(text, harmless):
     assert without_commands(text) == harmless
     assert len(harmless) == len(text)
 

@@ -15,6 +15,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from perfgate.core.wording import without_bracket_commands
 from perfgate.reporters.svg import SafeText
 
 
@@ -44,5 +45,5 @@ def text_of(name: str) -> str:
 
 
 def finished(page: str) -> str:
-    """Return a page with a final newline, and without what GitHub reads as a command in the log of a job."""
-    return page.replace("##[", "#&#35;[") + "\n"
+    """Return a page with a final newline, and without what a CI system reads as a command in the log of a job."""
+    return without_bracket_commands(page, "&#35;") + "\n"

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from perfgate.core.remembered_runs import ChangedFact, CommitLine, HistoryRun, changed_facts
 from perfgate.core.run_history import EnvironmentHistory
-from perfgate.core.wording import clip, listed, one_line
+from perfgate.core.wording import clip, listed, one_line, without_bracket_commands
 from perfgate.reporters.svg import SafeText
 
 #: The number of newest marks of a kind that are drawn.
@@ -102,9 +102,8 @@ def data(track: TrendRuns, line: CommitLine | None, *, with_links: bool) -> Safe
         "marks": marks,
     }
     text = json.dumps(document, separators=(",", ":"))
-    return SafeText(
-        text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").replace("##[", "#\\u0023[")
-    )
+    text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return SafeText(without_bracket_commands(text, "\\u0023"))
 
 
 def _subject(run: HistoryRun, line: CommitLine | None) -> str:
