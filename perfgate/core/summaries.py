@@ -33,7 +33,7 @@ class SeriesSummary(Struct, frozen=True):
 class RankSpread(Struct, frozen=True):
     """A metric of many ranks as one row: its usual statistic on the median, the slowest and the fastest rank.
 
-    `key` is without rank and device, and `slowest_rank` and `fastest_rank` are `rank 7` or `rank 7, device 1`. The
+    `key` is without rank and device, and `slowest_rank` and `fastest_rank` are `rank 7` or `device 1 rank 7`. The
     values are in base units. The slowest rank has the lowest rate, or the highest value of anything else.
     """
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from perfgate.core import Key, Series
 from perfgate.core.summaries import RankSpread, SeriesSummary
+from perfgate.core.wording import member_name
 from perfgate.judge.measure import BETTER_BY_UNIT, Member, by_slowness
 from perfgate.stats.distributions import FloatArray, sample_quantile
 
@@ -49,7 +50,7 @@ def _histogram(x: FloatArray, p99: float, bins: int = 16) -> tuple[int, ...]:
     """Return counts in equal bins up to p99; the last has all values beyond, so one stall does not flatten the rest."""
     low = float(np.min(x))
     bins_per_unit = np.divide(bins, p99 - low)
-    if len(x) < 2 or not p99 > low or not 0 < bins_per_unit < np.inf:  # or the bins are too narrow or wide for floats
+    if not 0 < bins_per_unit < np.inf:  # equal values, a value that is not a number, or too narrow or wide for floats
         return ()
     counts = np.zeros(bins, np.int64)
     for at in range(0, len(x), _PIECE):
@@ -87,9 +88,5 @@ def _spread(key: Key, unit: str, members: dict[Member, SeriesSummary]) -> RankSp
     slowest, middle, fastest = slowest_first[0], slowest_first[len(slowest_first) // 2], slowest_first[-1]
     return RankSpread(
         *(key, unit, len(members), shared[0], values[middle]),
-        *(values[slowest], _words(slowest), values[fastest], _words(fastest)),
+        *(values[slowest], member_name(slowest), values[fastest], member_name(fastest)),
     )
-
-
-def _words(member: Member) -> str:
-    return ", ".join(f"{name} {value}" for name, value in member)
