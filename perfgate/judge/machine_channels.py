@@ -109,7 +109,7 @@ def _moved(one: _Candidate) -> float:
 
 def _channel(one: _Candidate, devices: int) -> MachineChannel:
     key, drawn = one.series[0][2].key, sum(bool(len(series.values)) for _, _, series in one.series)
-    most = max(MOST_POINTS // max(drawn, 1), 2)
+    most = MOST_POINTS // max(drawn, 1)
     traces = tuple(_trace(run, standing, series, most) for run, standing, series in one.series)
     return MachineChannel(key.metric, dict(key.labels), one.series[0][2].unit, traces, devices)
 

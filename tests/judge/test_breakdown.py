@@ -8,6 +8,7 @@ from stories import series
 
 from perfgate.core import Key, Run, Series, read_only
 from perfgate.core.details import Part
+from perfgate.core.outlines import Outline, Outlines
 from perfgate.judge.breakdown import breakdown, movers
 
 
@@ -29,6 +30,7 @@ TIMES = [
     ([THREE, series("step.kernel", "s", [1.0, 2.0, 3.0, 6.0])], 4.0),
     ([THREE, series("step.kernel", "s", [6.0])], 2.0),
     ([THREE, series("step.kernel", "s", [])], 0.0),
+    ([THREE, Series(Key("step.kernel"), "s", "value", read_only(np.array([6.0])))], 2.0),
     ([THREE, printed("step.kernel", total=6.0, mean=5.0, count=4.0)], 2.0),
     ([THREE, printed("step.kernel", mean=3.0, count=5.0)], 5.0),
     ([THREE, printed("step.kernel", mean=3.0)], None),
@@ -60,6 +62,26 @@ def test_ranks_count_alike_and_so_do_runs() -> None:
     first = run(*rank("0", 1, 3.0), *rank("1", 2, 2.0))
     second = run(*rank("0", 1, 4.0))
     assert breakdown([first, second], [second]) == (Part("step.kernel", {"kind": "a"}, 3.0, 4.0),)
+
+
+def test_a_metric_without_values_has_the_time_a_step_of_each_rank() -> None:
+    labels = (("kind", "a"),)
+    outlines = Outlines(
+        {
+            ("step.kernel", labels, "s"): Outline(per_step=(3.0, 7.0)),
+            ("step.other", (), "B"): Outline(totals=(9.0,)),
+            ("loss", (), "s"): Outline(per_step=(9.0,)),
+        }
+    )
+    one = Run("run", "test", (), outlines=outlines)
+    assert breakdown([], [one]) == (Part("step.kernel", {"kind": "a"}, None, 5.0),)
+    beside = Run("run", "test", (series("step.kernel", "s", [2.0], kind="a", rank="9"),), outlines=outlines)
+    assert breakdown([], [beside]) == (Part("step.kernel", {"kind": "a"}, None, 4.0),)
+
+
+def test_at_most_twenty_movers_are_named() -> None:
+    base, new = (run(*(series(f"op.{i}", "s", [time]) for i in range(21))) for time in (1.0, 2.0))
+    assert len(movers([base], [new])) == 20
 
 
 SIDES = {"a": (0.5, None), "b": (None, 0.7), "c": (0.9, 0.1), "d": (0.2, 0.8), "e": (0.9, 0.9)}

@@ -5,15 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from perfgate.core import Key, Location, Problem, Report, Verdict
-from perfgate.judge.report import stored_exit_code, verdict_exit_code, with_outcome, worst_exit_code
+from perfgate.core import NO_STEP, Key, Location, Problem, Quarantine, RelativeChange, Report, Verdict
+from perfgate.judge.report import (
+    geometric_means,
+    stored_exit_code,
+    verdict_exit_code,
+    with_outcome,
+    with_problems,
+    worst_exit_code,
+)
 
 HERE = Location("rules.yaml", 1)
 
 
 def verdict(outcome: Any, reason: str = "interval", code: int = 0, severity: Any = "error") -> Verdict:
-    return Verdict("r", "m", {}, None, outcome, reason, severity, code, "limit", "s", "", "", HERE)
+    return Verdict("r", "m", {}, None, outcome, reason, severity, code, "limit", "s", "", NO_STEP, HERE)
 
 
 VERDICTS = [
@@ -34,6 +42,24 @@ VERDICTS = [
 @pytest.mark.parametrize(("outcome", "reason", "severity", "code"), VERDICTS)
 def test_one_verdict(outcome: Any, reason: str, severity: Any, code: int) -> None:
     assert verdict_exit_code(outcome, reason, severity) == code
+
+
+QUARANTINES = [
+    # outcome, whether the quarantine has ended, exit code
+    ("fail", False, 0),
+    ("undecided", False, 0),
+    ("error", False, 3),
+    ("pass", False, 0),
+    ("fail", True, 1),
+    ("undecided", True, 3),
+]
+
+
+@pytest.mark.parametrize(("outcome", "ended", "code"), QUARANTINES)
+def test_a_rule_in_quarantine_blocks_only_with_an_error(outcome: Any, ended: bool, code: int) -> None:
+    quarantine = Quarantine("2026-01-01", "flaky", ended)
+    assert verdict_exit_code(outcome, "interval", "error", quarantine) == code
+    assert stored_exit_code(replace(verdict(outcome), quarantine=quarantine)) == code
 
 
 STORED = [
@@ -109,6 +135,26 @@ def test_a_report(verdicts: list[Verdict], problems: list[Problem], expected: st
 def test_an_exit_code_that_is_known_already_stays(at_least: int, expected: str) -> None:
     found = with_outcome(Report(verdicts=(PASSED,)), at_least=at_least)
     assert f"{found.exit_code} {found.outcome}" == expected
+
+
+@pytest.mark.parametrize(
+    ("problems", "expected"), [([], "0 pass"), ([HINT], "0 pass"), ([BROKEN], "3 error"), ([HINT, BROKEN], "3 error")]
+)
+def test_further_problems_of_a_report(problems: list[Problem], expected: str) -> None:
+    found = with_problems(with_outcome(Report(verdicts=(PASSED,), problems=(HINT,))), problems)
+    assert f"{found.exit_code} {found.outcome}" == expected
+    assert found.problems == (HINT, *problems)
+    assert with_problems(with_outcome(Report(verdicts=(FAILED,))), problems).exit_code == 1
+
+
+def test_the_mean_change_of_each_unit_with_two_verdicts() -> None:
+    def changed(unit: str | None, *changes: float | None) -> list[Verdict]:
+        return [replace(PASSED, unit=unit, change=RelativeChange(change, None, None)) for change in changes]
+
+    verdicts = [*changed("s", 1.0, -0.5), *changed(None, 3.0, 0.0), *changed("B", 1.0, None, -1.0), PASSED, PASSED]
+    means = geometric_means(verdicts)
+    assert [(mean.unit, mean.verdicts) for mean in means] == [("1", 2), ("s", 2)]
+    assert [mean.change for mean in means] == pytest.approx([1.0, 0.0])
 
 
 def test_a_report_that_was_never_settled_is_an_internal_error() -> None:
