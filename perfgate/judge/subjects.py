@@ -159,11 +159,12 @@ class Subject(Struct, frozen=True):
 
     def concerned_by(self, left_out: Mapping[str, Sequence[Problem]]) -> list[Problem]:
         """Return the problems that concern the subject or one of its components."""
-        own = set(self.key.labels)
+        own, warming = set(self.key.labels), self.key.label("of") if self.components & {*WARMUP_METRICS} else None
         return [
             problem
-            for name in self.components
-            for problem in left_out.get(name, ())
+            for name, problems in left_out.items()
+            if name in self.components or name == warming
+            for problem in problems
             if problem.key is not None and (not own or set(problem.key.without_members().labels) <= own)
         ]
 
@@ -268,30 +269,28 @@ def members_by_key(name: str, view: RunView, expression: Expression) -> Mapping[
 
 def naming(ruleset: Ruleset) -> Callable[[Key], bool]:
     """Return a test for series: whether any rule reads it, directly or through a derived metric."""
-    exact: set[str] = set()
     by_name: dict[str, list[Selector]] = {}
     globs: list[Selector] = []
-    own = [one for rule in ruleset.rules for one in selectors(rule.sentence.subject)]
-    for selector in dict.fromkeys(
-        [*own, *(read for one in own if one.pattern.startswith("warmup.") for read in read_by(one))]
-    ):
+    seen: set[Selector] = set()
+    waiting = [one for rule in ruleset.rules for one in selectors(rule.sentence.subject)]
+    while waiting:
+        selector = waiting.pop()
+        if selector in seen:
+            continue
+        seen.add(selector)
+        names: Iterable[str] = (selector.pattern, *synonyms(selector.pattern))
         if selector.is_glob:
             globs.append(selector)
+            names = filter(selector.matches_metric, ruleset.metrics)
         else:
-            for name in (selector.pattern, *synonyms(selector.pattern)):
+            for name in names:
                 by_name.setdefault(name, []).append(selector)
-        names = component_names(selector, ruleset.metrics) - {selector.pattern}
-        for name in ruleset.metrics:
-            if selector.matches_metric(name):
-                names |= component_names(ruleset.metrics[name].expression, ruleset.metrics)
-        exact |= names | {other for name in names for other in synonyms(name)}
+        derived = (ruleset.metrics[name].expression for name in names if name in ruleset.metrics)
+        waiting += [*read_by(selector), *(part for expression in derived for part in selectors(expression))]
 
     @cache
     def is_read(key: Key) -> bool:
-        return (
-            key.metric in exact
-            or any(selector.accepts_labels(key) for selector in by_name.get(key.metric, ()))
-            or any(selector.matches(key) for selector in globs)
-        )
+        named = by_name.get(key.metric, ())
+        return any(one.accepts_labels(key) for one in named) or any(one.matches(key) for one in globs)
 
     return is_read
