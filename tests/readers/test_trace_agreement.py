@@ -25,7 +25,7 @@ def test_traces_of_torch(path):
 
 
 #: Beyond this many bytes, inflated, the oracle takes its time over a trace.
-LARGE = 20_000_000
+LARGE = 9_000_000
 
 
 def inflated(path):

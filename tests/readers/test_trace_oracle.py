@@ -20,10 +20,19 @@ from trace_oracle import MODES, ROLES, Step, answers
 TRACES = SHARED / "corpus/chrome-trace"
 EXPECTED = SHARED / "corpus/chrome-trace-expected"
 #: The traces of which the TensorBoard plugin's own test states its views, and where those stand in the file.
+#: The second one takes the oracle twice as long, and finds no other fault.
 PLUGIN_TRACES = {
     "kineto_resnet50_num_workers_0_worker0.1623143089861.pt.trace.json.gz": 0,
     "kineto_resnet50_num_workers_4_worker0.1623212756351.pt.trace.json.gz": 5,
 }
+
+of_both_traces = pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        pytest.param(*trace, id=f"{workers} workers", marks=[pytest.mark.slow] if workers else [])
+        for trace, workers in zip(PLUGIN_TRACES.items(), (0, 4), strict=True)
+    ],
+)
 
 
 def corrected(data):
@@ -42,7 +51,7 @@ def views():
 
 @pytest.mark.shared
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("name", "at"), PLUGIN_TRACES.items(), ids=["0 workers", "4 workers"])
+@of_both_traces
 def test_every_step_of_the_plugin_to_the_microsecond(name, at, mode):
     found = answers_of(name)[mode]
     columns = [found.parts[role] for role in (*ROLES[:3], *ROLES[4:], "other")]
@@ -54,7 +63,7 @@ def test_every_step_of_the_plugin_to_the_microsecond(name, at, mode):
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize(("name", "at"), PLUGIN_TRACES.items(), ids=["0 workers", "4 workers"])
+@of_both_traces
 def test_the_plugin_s_device_and_kernels(name, at):
     found = answers_of(name)["tensorboard"]
     stated = [cell["value"] for cell in views()[at]["gpu_metrics"]["data"][4:]]
