@@ -38,7 +38,7 @@ _ABSENT_AT_ZERO = {
 
 def work_evidence(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> Evidence:
     """Return the evidence of a clause about work: the whole runs of both sides, as one metric named `work`."""
-    name = rule.sentence.subject_text.split()[-1]
+    name = rule.sentence.subject_text.removeprefix("device").strip()
     first = subjects[0]
     whole = Subject(Key(name), first.expression, (), new_views=first.new_views, base_views=runs.base)
     return Evidence.of(rule, clause, whole, case, runs)
@@ -51,7 +51,7 @@ def ask_work(evidence: Evidence, subjects: Sequence[Subject]) -> WorkQuestion:
     for view in evidence.subject.new_views:
         refuse_unread(view, is_alone=not evidence.runs.names)
     left_out = _OF_HOST if asks.device else ()
-    wanted = [one for one in subjects if one.key.metric.startswith("work.") and one.key.metric not in left_out]
+    wanted = [one for one in subjects if one.key.metric not in left_out]
     chosen = [one for one in wanted if all(series.unit != "s" for series in one.all_series())]  # counts, not times
     counts = tuple(count for subject in chosen for count in _counts(evidence, subject))
     if not counts:
@@ -146,7 +146,7 @@ def less_work(evidence: Evidence) -> tuple[str, float] | None:
 
 
 def _witnessed(view: RunView, metric: str) -> Iterator[FloatArray]:
-    for series in view.select(Selector(metric, quoted=True)).values() if view.may_hold(metric) else ():
+    for series in view.select(Selector(metric)).values() if view.may_hold(metric) else ():
         values = _values(series)
         if values is not None:
             yield values

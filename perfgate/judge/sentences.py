@@ -65,7 +65,7 @@ def change_notes(evidence: Evidence, question: ChangeQuestion, result: ChangeRes
     """Return the notes below a change."""
     added = [notes.IMPROVED] if result.improved else []
     if result.improved and (found := less_work(evidence)) is not None:
-        added.append(notes.less_work(result.estimate or 0.0, *found))
+        added.append(notes.less_work(result.estimate, *found))
     of_side = _of_runs if question.ratios is None else _of_pairs
     added += of_side(evidence, question, result)
     added += of_values(evidence, question.new, question.base)

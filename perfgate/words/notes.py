@@ -135,10 +135,10 @@ def allowed_up_to(allowance: Allowance, message: str) -> str:
     return f"allowed up to {100 * allowance.up_to:g}% by {allowance.by} {until}: {message}"
 
 
-def less_work(change: float, metric: str, share: float) -> str:
-    """Return that a gain comes with less work: `faster by 30%, with 31% less work (work.flops)`."""
-    gain = format_number(100 * abs(change), 2)
-    return f"better by {gain}%, with {format_number(100 * share, 2)}% less work ({metric})"
+def less_work(change: float | None, metric: str, share: float) -> str:
+    """Return that a gain comes with less work: `better by 30%, with 31% less work (work.flops)`."""
+    gain = "" if change is None else f" by {format_number(100 * abs(change), 2)}%"
+    return f"better{gain}, with {format_number(100 * share, 2)}% less work ({metric})"
 
 
 #: The kinds of series in words.

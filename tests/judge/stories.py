@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 from conftest import steady
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perfgate.core import NO_STEP, Baseline, CalibratedPrior, Key, Location, NextStep, Problem, Run, Series, read_only
 from perfgate.judge.ask import ask
+from perfgate.judge.decide.outcome import decide
 from perfgate.judge.evidence import Case, Evidence
 from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.judge.verdicts import judge
@@ -278,9 +280,21 @@ CALIBRATED = tuple(
 )
 
 
-def question_of(asked: Case) -> Any:
-    """The question of a case with one rule, one clause and one metric."""
+def evidence_of(asked: Case) -> Evidence:
+    """The evidence of a case with one rule and one metric, for the first clause."""
     rule, ruleset = asked.ruleset.rules[0], asked.ruleset
     runs = JudgedRuns.of(asked.new, asked.baseline, ruleset.metrics, ruleset.conditions)
     (subject,) = find_subjects(rule.sentence, runs)
-    return ask(Evidence.of(rule, rule.clauses[0], subject, asked, runs))
+    return Evidence.of(rule, rule.clauses[0], subject, asked, runs)
+
+
+def question_of(asked: Case) -> Any:
+    """The question of such a case."""
+    return ask(evidence_of(asked))
+
+
+def answered(asked: Case, **changes: Any) -> tuple[Evidence, Any, Any]:
+    """The evidence, the question and the answer of such a case, with changes to the answer; nothing outranks it."""
+    evidence = evidence_of(asked)
+    question = ask(evidence)
+    return evidence, question, replace(decide([question])[0], **{"outranked": None, **changes})

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from stories import bare, run_of, series
 
 from perfgate.analysis.plan import plans
-from perfgate.core import Key, Run, Series, read_only
+from perfgate.core import NO_STEP, Key, Run, Series, read_only
+from perfgate.judge import question
+from perfgate.judge.terms import ChangeTerms
 from perfgate.judge.verdicts import judge
 
 #: Two modes, 30 % of the values near 100 ms.
@@ -159,3 +161,16 @@ def test_a_limit_is_planned_for_the_most_ranks_that_a_stored_run_has() -> None:
     ]
     (plan,) = plans(bare("x p90 under 9 s", [], base))
     assert plan.confidence == 1 - 0.05 / 4
+
+
+def test_a_question_asks_for_nothing_that_is_not_said() -> None:
+    side, terms = question.MeasuredSide((), (), (), ()), ChangeTerms(tolerance=0.05)
+    plain = question.Exceptions()
+    assert (plain.on_open, plain.quarantine) == (None, None)
+    assert (plain.improvement_fails, plain.failure_expected) == (False, False)
+    asked = question.ChangeQuestion(terms, side, side)
+    assert (asked.reference, asked.alone, asked.ratios, asked.doubts, asked.machine) == ("baseline", (), None, (), ())
+    assert (asked.allowance, asked.is_expired, asked.remembered, asked.is_one_of_many) == (None, False, None, False)
+    missing = question.NotJudged(outcome="error", reason="no-data", message="none", next_step=NO_STEP)
+    assert (missing.new, missing.accepted_missing, missing.is_of_runs) == (None, None, False)
+    assert question.WorkQuestion((), is_same=False, base_runs=1, new_runs=1).allowed("work.ops") == 0.0
