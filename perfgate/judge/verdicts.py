@@ -7,12 +7,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.core import NO_STEP, Key, Verdict, fact_text
+from perfgate.core import NO_STEP, Key, NextStep, Verdict, fact_text
 from perfgate.core.details import VerdictDetails
 from perfgate.core.results import Result
 from perfgate.core.runs import throttling
@@ -93,14 +94,13 @@ def judge_with_details(
 
 def _worded(answers: Sequence[_Answer]) -> Iterator[Verdict]:
     """Yield the verdicts. One allowance covers a metric, so each verdict proposes one for its largest worsening."""
-    worst: dict[str, float] = {}
+    worst: dict[str, float] = defaultdict(float)
     for one in answers:
         if one.found.outcome == "fail":
             metric = one.evidence.subject.key.metric
-            worst[metric] = max(worst.get(metric, 0.0), worsening(one.found))
+            worst[metric] = max(worst[metric], worsening(one.found))
     for one in answers:
-        largest = worst.get(one.evidence.subject.key.metric, 0.0)
-        yield verdict_of(one.evidence, one.question, one.found, one.left_out, largest)
+        yield verdict_of(one.evidence, one.question, one.found, one.left_out, worst[one.evidence.subject.key.metric])
 
 
 def _answers(case: Case, runs: JudgedRuns | None) -> Iterator[_Answer]:
@@ -217,7 +217,7 @@ def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
             return _error("unknown-fact", message, "correct the fact or the rule")
         if not holds:
             claimed = _claimed_by(condition.fact, case)
-            stated = error_step("unknown-fact", f"state it with --env {condition.fact}=VALUE") if claimed else NO_STEP
+            stated = NextStep("fix-input", f"state it with --env {condition.fact}=VALUE") if claimed else NO_STEP
             message = f"{asks}; here it is {fact_text(value)}{claimed}"
             return NotJudged(outcome="skipped", reason="when", message=message, next_step=stated)
     slowed = throttling(case.facts)
@@ -249,7 +249,7 @@ def _absent(name: str, case: Case, runs: JudgedRuns) -> NotJudged:
     part = next((word for word in words if word in TIMES_OF_RUN and word not in runs.names), name)
     if part in _UNTOLD and WHOLE_TIME in runs.names:
         return _error("metric-absent", f"no run has {part}: {_UNTOLD[part][0]}", _UNTOLD[part][1])
-    if part not in COMPUTED and (lacking := _lacking_part(name, case, runs)):
+    if lacking := _lacking_part(name, case, runs):
         message = f"no run has {lacking}, which {name} is computed from: {_nearest(lacking, runs)}"
         return _error("metric-absent", message, "correct `metrics` of the rule file, or measure it")
     names = f"the runs have {listed(runs.names)}" if part in TIMES_OF_RUN else _nearest(name, runs)

@@ -242,6 +242,7 @@ def of_notes() -> Iterator[Said]:
     yield say(notes.stalls, "", (3, 59), (3, 177), "+0.1%")
     yield say(notes.left_out, "", ["loss", "memory", "loss"])
     yield say(notes.less_work, "", -0.3, "work.flops", 0.31)
+    yield say(notes.less_work, "from 0", None, "work.flops", 0.31)
     yield say(notes.of_best_values, "", "p99.9")
     yield say(notes.quarantine_over, "", QUARANTINE)
     yield say(notes.in_quarantine, "", QUARANTINE, "MESSAGE")

@@ -210,6 +210,14 @@ def test_the_noise_is_assumed_for_a_comparison_with_the_anchor() -> None:
     assert below(asked, **OPEN) == ["run-to-run noise is assumed to be 1%, not calibrated"]
 
 
+@pytest.mark.parametrize("name", ["base", "new"])
+def test_a_warm_up_that_does_not_end_is_noted(name: str) -> None:
+    evidence, asked, found = answered(change(), reason="exact")
+    side = getattr(asked, name)
+    unsettled = replace(side, measures=(side.measures[0], replace(side.measures[1], settled=False)))
+    assert change_notes(evidence, replace(asked, **{name: unsettled}), found) == [notes.UNSETTLED]
+
+
 def with_work(seconds: float, kernels: float, source: str = "new.json") -> Run:
     rows = [series("x", "s", [seconds] * 40), series("work.kernels", "count", [kernels] * 40)]
     return run_of(*rows, source=source)
