@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import answer_of
+from msgspec.structs import replace
 
 from perfgate import judge_change, measure_run
 from perfgate.core import Key, Location, Problem, Run, Series, read_only
+from perfgate.judge import pairs
 from perfgate.judge.pairs import base_goes_first, is_paired, number_of, order_bias, split_pairs
 
 judge_pairs = partial(judge_change, pairing="one-process", tolerance=0.02)
@@ -59,6 +61,23 @@ def test_sides_lose_their_marks_and_keep_their_labels() -> None:
     # What stands beside the pairs goes with the new side, and so do the problems of the file.
     assert [s.key for s in found.new[0].series] == [Key.of("step", rank="1"), Key("loss")]
     assert [len(one.problems) for one in (*found.base, *found.new)] == [0, 0, 1, 1]
+
+
+def test_the_sides_have_the_facts_of_their_own_and_the_format_of_the_tool() -> None:
+    facts = {"gpu": "H100", "commit": "b", "base.commit": "a", "written_as": "nsys"}
+    found = split_pairs([replace(run(side("base"), side("new")), environment=facts)])
+    assert found is not None
+    assert [dict(one.environment) for one in (*found.base, *found.new)] == [
+        {"gpu": "H100", "commit": "a"},
+        {"gpu": "H100", "commit": "b"},
+    ]
+    assert [one.format for one in (*found.base, *found.new)] == ["nsys", "nsys"]
+
+
+def test_each_way_to_make_pairs_has_its_usual_noise() -> None:
+    assert all(is_paired(run(side("new", pairing=way))) for way in pairs.PRIORS)
+    assert pairs.PRIORS == {"one-process": (0.003, 2.0), "in-turn": (0.02, 2.0), "whole-runs": (0.02, 2.0)}
+    assert pairs.LABELS == ("side", "pair", "pairing")
 
 
 @pytest.mark.parametrize(("there", "absent"), [("base", "new"), ("new", "base")])
@@ -109,10 +128,10 @@ def test_the_cost_of_going_second(first: bool, steps: Any, cost: float) -> None:
 
 
 def test_the_cost_is_the_mean_of_the_pairs_that_tell() -> None:
-    pairs = [taken_by_turns(16, cost, True) for cost in (1.02, 1.06)]
+    telling = [taken_by_turns(16, cost, True) for cost in (1.02, 1.06)]
     short, numbers = taken_by_turns(7, 2.0, True), [series("step", [1.0], "value")] * 2
     zero = [series("step", [0.0] * 16)] * 2
-    base, new = zip(*pairs, short, numbers, zero, strict=True)
+    base, new = zip(*telling, short, numbers, zero, strict=True)
     expected = math.exp((math.log(1.02) + math.log(1.06)) / 2) - 1
     assert order_bias(base, new, [True] * 5) == pytest.approx(expected)
     assert order_bias(base[2:], new[2:], [True] * 3) is None
