@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from perfgate.analysis.advice import advise
 from perfgate.analysis.plan import plans
@@ -15,6 +16,7 @@ from perfgate.analysis.tolerances import Fit, Trial
 from perfgate.core import Baseline, Key, Run, Series, Verdict, read_only
 from perfgate.core.advice import Advice, StepTime
 from perfgate.judge.evidence import Case
+from perfgate.judge.stalls import STALL_METRICS, with_stalls
 from perfgate.judge.verdicts import judge
 from perfgate.rules.load import load_rules
 from perfgate.workspace.starter_files import rule_file
@@ -152,3 +154,99 @@ def test_a_base_of_zero_has_no_relative_change_without_its_stalls() -> None:
     new = [_log([1.0] * 27 + [5.0, 1.0, 1.0], "new")]
     verdict = _ask("step.time mean within 2 ms of baseline", [_log([0.0] * 30, f"b{at}") for at in range(3)], new)
     assert not any(note.startswith("twice") for note in verdict.notes)
+
+
+# --- the marks themselves --------------------------------------------------------------------------------------------
+
+_NONE, _SECOND = [False] * 4, [False, True, False, False]
+
+
+def _ranks(*times: Any, ops: Any = (100,) * 4, calls: str = "work.ops", source: str = "run") -> Run:
+    """A trace with the times of steps in s of each rank, and the counts of one kind of calls."""
+    rows = [(f"{at}", "step.time", "s", own) for at, own in enumerate(times)] + [("0", calls, "count", ops)]
+    series = (
+        Series(Key.of(metric, rank=rank), unit, "samples", read_only(np.array(values, np.float64)))
+        for rank, metric, unit, values in rows
+    )
+    return Run(source, "torch-trace", tuple(series))
+
+
+def _with(run: Run, *series: Series) -> Run:
+    return replace(run, series=(*run.series, *series))
+
+
+def _marks(run: Run, metric: str = "step.time") -> list[Any]:
+    """The marks of each series of a metric."""
+    return [None if one.stalled is None else one.stalled.tolist() for one in run.series if one.key.metric == metric]
+
+
+def _marked(new: Run, base: Run, anchor: tuple[Run, ...] = (), metric: str = "step.time") -> list[list[Any]]:
+    """The marks of the new run, of the stored run and of the anchor."""
+    judged, baseline = with_stalls((new,), Baseline(place="s", runs=(base,), anchor=anchor))
+    return [_marks(run, metric) for run in (*judged, *baseline.runs, *baseline.anchor)]
+
+
+_CALM, _STALL = _ranks(_USUAL), _ranks(_STALLED)
+_BARE = _ranks(_USUAL, ops=(100,) * 3)  # as many counts as steps are needed
+MARKED: list[tuple[Run, Run, tuple[Run, ...], list[list[Any]]]] = [
+    # new, stored and anchor, and the marks of each
+    (_STALL, _CALM, (), [[_SECOND], [_NONE]]),
+    (_CALM, _STALL, (), [[_NONE], [_SECOND]]),
+    (_STALL, _CALM, (_STALL,), [[_SECOND], [_NONE], [_SECOND]]),
+    (_STALL, _CALM, (_BARE,), [[_SECOND], [_NONE], [_NONE]]),
+    (_STALL, _BARE, (), [[_NONE], [_NONE]]),
+    (_BARE, _STALL, (), [[_NONE], [_NONE]]),
+    (_BARE, _STALL, (_STALL,), [[_NONE], [_NONE], [_NONE]]),
+    # each kind of call of the host shows the steps
+    *(
+        (_ranks(_STALLED, calls=f"work.{one}"), _CALM, (), [[_SECOND], [_NONE]])
+        for one in ("launches", "graph_launches")
+    ),
+    (_ranks(_STALLED, calls="work.kernels"), _CALM, (), [[_NONE], [_NONE]]),
+    (_ranks(_STALLED, ops=(100, 101, 100, 100)), _CALM, (), [[_NONE], [_NONE]]),
+    # a step is as long as on its slowest rank, and is marked on all
+    (_ranks(_USUAL, _STALLED), _CALM, (), [[_SECOND, _SECOND], [_NONE]]),
+    # other ranks with the same steps, but not as many values of it
+    (_with(_STALL, _series("step.time", "s", [30.0] * 3)), _CALM, (), [[_NONE, [False] * 3], [_NONE]]),
+]
+
+
+@pytest.mark.parametrize(("new", "base", "anchor", "marks"), MARKED)
+def test_the_steps_that_are_marked(new: Run, base: Run, anchor: tuple[Run, ...], marks: list[list[Any]]) -> None:
+    assert _marked(new, base, anchor) == marks
+
+
+_TWICE = [one for one in _SECOND for _ in range(2)]
+#: A series of a trace whose second step stalls, and its marks; with the counts of calls of each step.
+SERIES: list[tuple[Series, Any, Any]] = [
+    (_series("x", "s", [1.0] * 4), (100,) * 4, _SECOND),
+    (_series("x", "s", [1.0] * 8, has_steps=False), (100,) * 4, _TWICE),
+    (_series("x", "s", [1.0] * 8, has_steps=False), (100, 90, 100, 100), [False] * 8),
+    (_series("x", "s", [1.0] * 8), (100, 90, 100, 100), _TWICE),
+    (_series("x", "s", [1.0] * 6), (100,) * 4, [False] * 6),
+    (_series("x", "B", [1.0] * 4), (100,) * 4, _NONE),
+    (_series("work.x", "s", [1.0] * 4), (100,) * 4, _NONE),
+    (_series("workload", "s", [1.0] * 4), (100,) * 4, _SECOND),
+    (Series(Key("x"), "s", "value", read_only(np.array([1.0]))), (100,) * 4, None),
+]
+
+
+@pytest.mark.parametrize(("series", "ops", "marks"), SERIES)
+def test_the_series_in_which_a_stalled_step_is_marked(series: Series, ops: Any, marks: Any) -> None:
+    new = _with(_ranks(_STALLED, ops=ops), series)
+    assert _marked(new, _CALM, metric=series.key.metric) == [[marks], []]
+
+
+@pytest.mark.parametrize("side", ["base", "anchor"])
+def test_a_metric_with_only_a_summary_on_the_stored_side_has_no_marks(side: str) -> None:
+    kept = Series(Key.of("x", rank="3"), "s", "summary", read_only(np.empty(0)))
+    new, stored = _with(_STALL, _series("x", "s", [1.0] * 4)), _with(_CALM, kept)
+    base, anchor = (stored, ()) if side == "base" else (_CALM, (stored,))
+    assert _marked(new, base, anchor, metric="x")[0] == [None]
+    assert _marked(new, base, anchor)[0] == [_SECOND]
+    assert _marked(stored, _CALM, metric="x")[0] == [None]
+
+
+def test_what_is_no_trace_has_no_marks() -> None:
+    assert _marked(replace(_STALL, format="perfgate.results/1"), _CALM) == [[None], [_NONE]]
+    assert set(STALL_METRICS) == {"step.time", "work.ops", "work.launches", "work.graph_launches"}
