@@ -7,9 +7,12 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from perfgate.core import Location, NextStep, RelativeChange, Verdict
-from perfgate.judge.factors import attribution
+from perfgate.core import Location, NextStep, RelativeChange, Report, Verdict
+from perfgate.core.calculations import Attribution
+from perfgate.core.verdicts import RunEstimate
+from perfgate.judge.factors import attribution, with_attributions
 from perfgate.measuring.until_settled import is_open
+from perfgate.stats.two_factors import LogEffect, two_factors
 
 CELLS = {"base": (0, 0), "new-code": (1, 0), "new-environment": (0, 1), "new": (1, 1)}
 PASSED = Verdict(
@@ -50,12 +53,16 @@ def values(code: float, environment: float, noise: float = 0.001, together: floa
         (0.08, 0.02, 0.001, "code", True),  # clear, but less than half of the tolerance
         (0.0, 0.0, 0.03, "neither", False),
         (0.3, 0.0, 0.03, "code", False),
+        (0.03, 0.0, 0.012, "neither", False),  # one end of the interval is beyond the tolerance
+        (-0.03, 0.0, 0.012, "neither", False),
+        (0.0, 0.03, 0.012, "neither", False),
     ],
 )
 def test_words(code: float, environment: float, noise: float, changed: str, settled: bool) -> None:
     found = attribution(PASSED, values(code, environment, noise), 10)
     assert found is not None
     assert (found.changed, found.settled, found.interaction) == (changed, settled, None)
+    assert (found.repetitions, found.confidence, found.missing) == (4, 0.99, None)
     assert [one.estimate for one in (found.code, found.environment)] == pytest.approx([code, environment], abs=0.02)
     assert is_open(replace(PASSED, attribution=found)) == (not settled)
 
@@ -81,6 +88,53 @@ def test_without_one_combination(missing: str) -> None:
     found = attribution(PASSED, rest, 10)
     assert found is not None
     assert (found.changed, found.missing, found.interaction) == ("code", missing, None)
+
+
+def tolerance(log: float) -> float:
+    """The tolerance whose logarithm, of a rise by it, is exactly this."""
+    near = math.expm1(log)
+    return next(one for one in (near, *(math.nextafter(near, end) for end in (0, 1))) if math.log1p(one) == log)
+
+
+def test_an_effect_of_half_the_tolerance_counts_and_an_interval_up_to_it_excludes_nothing() -> None:
+    def at(rows: dict[str, list[float]], edge: float) -> Attribution:
+        found = attribution(replace(PASSED, tolerance=edge), rows, 10)
+        assert found is not None
+        return found
+
+    def effect(rows: dict[str, list[float]]) -> LogEffect:
+        found = two_factors({cell: list(map(math.log, row)) for cell, row in rows.items()}, 10)
+        assert found is not None
+        return found.code
+
+    clear, none = values(0.03, 0.0), values(0.0, 0.0, 0.004)
+    half, end = tolerance(2 * effect(clear).estimate), tolerance(effect(none).high)
+    assert [at(clear, one).changed for one in (half, math.nextafter(half, 1))] == ["code", "neither"]
+    assert [at(none, one).settled for one in (end, end * 1.001)] == [False, True]
+
+
+def verdict_of(metric: str, rows: dict[str, list[float]], *sides: str) -> Verdict:
+    """A verdict about the rows of a base and of a new side."""
+    runs = [
+        RunEstimate(side, "r", value, 9, 0)  # type: ignore[arg-type]
+        for side, cell in zip(("base", "new"), sides, strict=True)
+        for value in rows[cell]
+    ]
+    return replace(PASSED, rule=metric, metric=metric, runs=tuple(runs))
+
+
+def test_each_comparison_has_the_effects_of_its_own_metric() -> None:
+    """The values beside the mixed cells are those of their new side; a mixed report may lack a metric."""
+    x, y = values(0.08, 0.0), values(0.0, 0.07)
+    whole = Report(verdicts=(verdict_of("x", x, "base", "new"), verdict_of("y", y, "base", "new")))
+    code = Report(verdicts=(verdict_of("y", y, "base", "new-code"), verdict_of("x", x, "base", "new-code")))
+    environment = Report(verdicts=(verdict_of("x", x, "base", "new-environment"),))
+    found = with_attributions(whole, {"new-code": code, "new-environment": environment}, 10)
+    assert [one.attribution for one in found.verdicts] == [
+        attribution(PASSED, x, 10),
+        attribution(PASSED, {cell: row for cell, row in y.items() if cell != "new-environment"}, 10),
+    ]
+    assert [one.attribution and one.attribution.changed for one in found.verdicts] == ["code", "environment"]
 
 
 def test_nothing_is_said_of_limits_and_of_values_that_are_no_numbers() -> None:
