@@ -139,14 +139,14 @@ def _gpus(model: TrainedModel, facts: Mapping[str, Fact]) -> int:
     """Return the number of GPUs of the job: each process has one. Raises _CannotCompute."""
     if model.gpus is not None:
         return model.gpus
-    counts = [_count(facts.get(name)) for name in ("world_size", "gpu_count")]
-    world, visible = counts
-    if world is None and visible is None:
+    known = [count for name in ("world_size", "gpu_count") if (count := _count(facts.get(name))) is not None]
+    if not known:
         raise _CannotCompute("the number of GPUs is unknown; write `gpus: 8` in `model` of the rule file")
-    if world is not None and visible is not None and world < visible:
-        why = f"the run has {world} processes and sees {visible} GPUs, so it is unclear how many work"
-        raise _CannotCompute(f"{why}; write `gpus: {world}` (or {visible}) in `model` of the rule file")
-    return world or visible or 1
+    processes, visible = known[0], known[-1]
+    if processes < visible:
+        why = f"the run has {processes} processes and sees {visible} GPUs, so it is unclear how many work"
+        raise _CannotCompute(f"{why}; write `gpus: {processes}` (or {visible}) in `model` of the rule file")
+    return processes
 
 
 def _count(fact: Fact | None) -> int | None:

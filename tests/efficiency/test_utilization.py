@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import Done, write_results, write_rules
+from msgspec.structs import replace
 
-from perfgate.core import Key, Location, Run
+from perfgate.core import Key, Location, Run, Series, read_only
 from perfgate.core.peaks import CARDS, UnknownPeak, canonical_dtype, peak_flops
 from perfgate.judge.utilization import with_utilization
 from perfgate.rules.difference import differences
@@ -168,6 +170,119 @@ def test_a_computed_mfu_replaces_the_printed_one(tmp_path: Path) -> None:
     runs = runs_with(tmp_path / "r.json", ("step.time", "s", [10.0]), ("mfu", "1", [0.9]))
     (run,) = with_utilization(runs, model_of(**SEVEN_B), H100)
     assert shares(run) == [0.530625]
+
+
+# --- in memory -------------------------------------------------------------------------------------------------------
+
+#: 6e12 FLOP a token of a GPU that does 6e13 FLOP/s: a token in .1 s is all that it can do.
+MODEL = TrainedModel(Location("r.yaml"), peak=6e13, parameters=1e12, gpus=1)
+STEPS = replace(MODEL, tokens_per_step=10.0)
+PRINTED = replace(MODEL, parameters=None)
+
+
+def of(metric: str, unit: str, *values: float, kind: Any = "samples", steps: Any = None, **labels: str) -> Series:
+    at = None if steps is None else np.array(steps)
+    return Series(Key.of(metric, **labels), unit, kind, read_only(np.array(values, np.float64)), at)
+
+
+def aggregate(metric: str, **printed: float) -> Series:
+    return Series(Key(metric), "s", "aggregate", read_only(np.empty(0)), aggregate=printed)
+
+
+def told(model: TrainedModel, *series: Series, facts: Any = None) -> Run:
+    (run,) = with_utilization([Run("r.json", "test", series)], model, facts or {})
+    return run
+
+
+def rows(run: Run, metric: str) -> list[tuple[str, str, list[float], Any]]:
+    found = [one for one in run.series if one.key.metric == metric]
+    return [
+        (one.unit, one.kind, one.values.tolist(), one.steps if one.steps is None else one.steps.tolist())
+        for one in found
+    ]
+
+
+#: the model, the series of a run, and its mfu
+COMPUTED: list[tuple[TrainedModel, Series, tuple[str, list[float], Any] | None]] = [
+    *(
+        (STEPS, of(name, "s", 2.0), ("samples", [0.5], None))
+        for name in ("step.time", "step_time", "iteration_time", "train_batch", "run_training_batch", "batch_time")
+    ),
+    (STEPS, of("step.time", "s", 2.0, 4.0, steps=[7, 8]), ("samples", [0.5, 0.25], [7, 8])),
+    (STEPS, of("step.time", "s", 2.0, kind="value", steps=[7]), ("value", [0.5], None)),
+    (STEPS, aggregate("step.time", mean=4.0, total=99.0), ("value", [0.25], None)),
+    (STEPS, aggregate("step.time", total=4.0, count=1.0), None),
+    (STEPS, of("tokens_per_second", "1/s", 4.0), ("samples", [0.4], None)),
+    (STEPS, of("step.time", "1", 2.0), None),
+    (MODEL, of("step.time", "s", 2.0), None),
+    (PRINTED, of("throughput_per_gpu", "FLOP/s", 3e13), ("samples", [0.5], None)),
+    (PRINTED, of("throughput_per_gpu", "1/s", 3e13), None),
+    # the whole peak is no mistake, and more is one
+    (STEPS, of("step.time", "s", 1.0), ("samples", [1.0], None)),
+    (STEPS, of("step.time", "s", 0.8), None),
+]
+
+
+@pytest.mark.parametrize(("model", "series", "mfu"), COMPUTED)
+def test_mfu_of_a_series(model: TrainedModel, series: Series, mfu: tuple[str, list[float], Any] | None) -> None:
+    found = rows(told(model, series), "mfu")
+    assert found == ([] if mfu is None else [("1", *mfu)])
+    assert rows(told(model, series), "hfu") == (found if model.parameters else [])
+
+
+#: the numbers of a run that could be its GPUs, and mfu beside a time of 2 s
+GPUS: list[tuple[dict[str, Any], list[float]]] = [
+    ({"world_size": 1}, [0.5]),
+    ({"world_size": 2}, [0.25]),
+    ({"gpu_count": 2}, [0.25]),
+    ({"world_size": 2, "gpu_count": 2}, [0.25]),
+    ({"world_size": 4, "gpu_count": 2}, [0.125]),
+    ({"world_size": 1, "gpu_count": 2}, []),
+    ({"world_size": 0, "gpu_count": 2}, [0.25]),
+    ({"world_size": True, "gpu_count": 2}, [0.25]),
+    ({"world_size": "4", "gpu_count": 2}, [0.25]),
+    ({"world_size": 2.0}, []),
+    ({}, []),
+]
+
+
+@pytest.mark.parametrize(("facts", "mfu"), GPUS)
+def test_each_process_has_a_gpu(facts: dict[str, Any], mfu: list[float]) -> None:
+    assert shares(told(replace(STEPS, gpus=None), of("step.time", "s", 2.0), facts=facts)) == mfu
+
+
+FLOPS = of("matmul.flop", "FLOP", 3e13, 6e13, steps=[1, 2], rank="0")
+TIME = of("step.time", "s", 1.0, 2.0, steps=[1, 2], rank="0")
+#: the series of a trace, and hfu
+COUNTED: list[tuple[list[Series], list[tuple[str, str, list[float], Any]]]] = [
+    ([FLOPS, TIME], [("1", "samples", [0.5, 0.5], [1, 2])]),
+    ([FLOPS, replace(TIME, key=Key.of("step.time", rank="1"))], []),
+    ([FLOPS, replace(TIME, steps=None)], []),
+    ([replace(FLOPS, steps=None), TIME], []),
+    ([FLOPS, replace(TIME, steps=np.array([1, 3]))], []),
+    ([replace(FLOPS, values=3 * FLOPS.values), TIME], []),
+    ([FLOPS], []),
+]
+
+
+@pytest.mark.parametrize(("series", "hfu"), COUNTED)
+def test_hfu_of_a_trace_is_counted_step_by_step(series: list[Series], hfu: list[Any]) -> None:
+    run = told(PRINTED, *series)
+    assert rows(run, "hfu") == hfu
+    assert len(run.problems) == (0 if hfu else 1)
+
+
+def test_counted_flop_come_before_estimated_ones() -> None:
+    run = told(replace(STEPS, tokens_per_step=5.0), FLOPS, TIME)
+    assert (shares(run), shares(run, "hfu")) == ([0.5, 0.25], [0.5, 0.5])
+
+
+def test_a_run_without_a_time_says_which_names_are_known() -> None:
+    (problem,) = told(STEPS, of("forward", "s", 1.0)).problems
+    assert problem.message == (
+        "mfu and hfu cannot be computed: r.json has no step.time, step_time, iteration_time, train_batch, "
+        "run_training_batch and 1 more or tokens_per_second; give `model` the `step_time`: the metric of a step's time"
+    )
 
 
 #: facts, the model, what the problem says
