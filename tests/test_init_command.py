@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -256,6 +257,31 @@ def test_one_word_makes_a_gate_exact(folder: Path, text: str, is_hinted: bool) -
     (folder / "train.py").write_text(text)
     hints = list(missing_work(("python", "train.py"), ()))
     assert [hint.startswith("train.py:2 records") for hint in hints] == [True] * is_hinted
+
+
+USUAL = "import torch, perfgate\nwith perfgate.Recorder('x') as r: pass\n"
+
+
+@pytest.mark.parametrize("text", ["1+" * 100_000 + "1", "(" * 9999 + ")" * 9999, "-" * 50_000 + "1", "a" + "()" * 9999])
+def test_a_program_of_endless_code_has_no_hint(folder: Path, text: str) -> None:
+    (folder / "train.py").write_text(f"{USUAL}x = {text}\n")
+    list(missing_work(("python", "train.py"), ()))  # one version of Python reads more of it than another
+
+
+def test_a_program_that_is_a_pipe_or_far_too_large_is_not_read(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.py")
+    (folder / "huge.py").write_text(USUAL)
+    os.truncate(folder / "huge.py", 1 << 40)  # without data: it needs no space
+    (folder / "train.py").symlink_to("/dev/zero")
+    assert not list(missing_work(("pipe.py", "huge.py", "train.py", "no\0.py", "a" * 5000 + ".py"), ()))
+
+
+def test_a_program_deep_in_folders_is_read(folder: Path) -> None:
+    deep = Path(*["d" * 100] * 20)
+    (folder / deep).mkdir(parents=True)
+    (folder / deep / "train.py").write_text(USUAL)
+    [hint] = missing_work(("python", f"{deep}/train.py"), ())
+    assert hint.startswith(f"{deep}/train.py:2 records")
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,8 @@ def _written(gate: FirstGate, made: Files, choices: InitChoices, existing: str, 
 _PYTEST, _OPTION = ("pytest", "py.test"), "--benchmark-json"
 #: The longest time that pytest may take to print its help, in s.
 _PATIENCE_S = 60.0
+#: The largest program that is searched for a recorder, in bytes.
+_LONGEST_SOURCE = 1 << 20
 #: The classes that record steps, and the packages of programs whose work can be counted.
 _RECORDING, _FRAMEWORKS = ("Recorder", "RecorderCallback"), {"torch", "lightning", "pytorch_lightning", "transformers"}
 
@@ -268,11 +270,16 @@ def missing_work(words: Sequence[str], runs: Sequence[Run]) -> Iterator[str]:
         return
     for word in words:
         with suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: of endless code
-            if word.endswith(".py") and (line := _line_without_work(ast.parse(Path(word).read_bytes()))):
+            if word.endswith(".py") and (line := _line_without_work(ast.parse(_source(Path(word))))):
                 yield (
                     f"{word}:{line} records steps without their work: with `work=True` there, the gate also counts what"
                     " each step asks of the device, which is exact: one run decides"
                 )
+
+
+def _source(path: Path) -> bytes:
+    """Return the text of a program. It is empty for a pipe, which may not end, and for a file that nobody wrote."""
+    return path.read_bytes() if path.is_file() and path.stat().st_size <= _LONGEST_SOURCE else b""
 
 
 def _line_without_work(tree: ast.Module) -> int | None:
