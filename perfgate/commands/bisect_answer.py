@@ -179,9 +179,8 @@ def _words(parts: AnswerParts, suspects: tuple[ItemSuspect, ...]) -> tuple[str, 
     probability = _percent(sum(one.probability for one in suspects if one.position in result.blamed))
     if len(blamed) == 1:
         subject = suspects[0].item.subject
-        message = f"{blamed[0]} changed {metric} by {size}, with {probability} probability" + (
-            f": {subject}" if subject else ""
-        )
+        message = f"{blamed[0]} changed {metric} by {size}, with {probability} probability"
+        message += f": {subject}" if subject else ""
         before = parts.name(result.blamed[0] - 1)
         step = f"git show {blamed[0]}" if parts.items.commits else f"compare it with {before}, for example by a profile"
         return message, f"look at what it changed: {step}"
