@@ -159,6 +159,9 @@ def kept_positions(values: Any) -> Any:
     golden = (np.sqrt(5) - 1) / 2  # its multiples, modulo 1, fill the unit interval most evenly
     offset = np.modf(golden * np.arange(1, KEEP_WHOLE + 1))[0]
     chosen = np.minimum((edges[:-1] + offset * np.diff(edges)).astype(int), n - 1)
-    for extreme in (int(np.argmin(values)), int(np.argmax(values))):
-        chosen[np.searchsorted(edges, extreme, side="right") - 1] = extreme
+    extremes = [int(np.argmin(values)), int(np.argmax(values))]
+    parts = np.searchsorted(edges, extremes, side="right") - 1
+    if parts[0] == parts[1]:  # then the largest value takes the place of a neighbour
+        parts[1] += 1 if parts[1] < KEEP_WHOLE - 1 else -1
+    chosen[parts] = extremes
     return np.unique(chosen)

@@ -239,6 +239,15 @@ def test_a_long_series_is_thinned_evenly_and_keeps_its_extremes() -> None:
     )
 
 
+@pytest.mark.parametrize(("smallest", "largest"), [(0, 1), (50_001, 50_000), (99_999, 99_998), (99_998, 3)])
+def test_extremes_side_by_side_are_both_kept(smallest: int, largest: int) -> None:
+    values = np.zeros(100_000)
+    values[smallest], values[largest] = -1.0, 1.0
+    kept = kept_positions(values)
+    assert len(kept) <= KEEP_WHOLE
+    assert {smallest, largest} <= set(kept.tolist())
+
+
 def test_a_stored_run_stays_under_a_mebibyte(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward within 5% of baseline")
     for i in range(3):
