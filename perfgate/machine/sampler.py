@@ -126,7 +126,8 @@ def run(sampler: Sampler, is_over: Callable[[float], bool], clock: Callable[[], 
     due = clock()
     while True:
         sampler.sample(clock())
-        due = max(due + interval, clock())
+        now = clock()
+        due = min(max(due + interval, now), now + interval)  # a clock that stands still or goes back stops nothing
         if is_over(max(due - clock(), 0.0)):
             break
     sampler.finish(clock())

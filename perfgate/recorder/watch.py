@@ -28,6 +28,8 @@ WATCHED = "PERFGATE_SAMPLER"
 _PATIENCE_S = 10.0
 #: The longest time that the sampler may take to start, in s: drivers of many GPUs take seconds.
 _START_S = 60.0
+#: What the sampler prints when it is ready.
+_READY = b"ready\n"
 
 
 def sidecar_of(path: str | os.PathLike[str]) -> str:
@@ -52,12 +54,13 @@ class SamplerProcess:
         )
         assert self._process.stdout is not None
         said, until = b"", time.monotonic() + _START_S
-        while said[-1:] != b"\n" and select.select([self._process.stdout], [], [], max(until - time.monotonic(), 0))[0]:
-            if not (more := os.read(self._process.stdout.fileno(), 4096)):  # a driver may print half a line, and hang
+        # A driver may print lines of its own, half a line, or without end.
+        while said != _READY and select.select([self._process.stdout], [], [], max(until - time.monotonic(), 0))[0]:
+            if not (more := os.read(self._process.stdout.fileno(), 4096)):
                 break
-            said += more
+            said = (said + more)[-len(_READY) :]
         #: False if the sampler could not start: its file cannot be written, another one writes it, or a driver hangs.
-        self.is_ready = said[-1:] == b"\n"
+        self.is_ready = said == _READY
         #: The time of the first reading in ns, on the monotonic clock.
         self.began = time.monotonic_ns()
         self._process.stdout.close()

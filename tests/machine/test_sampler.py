@@ -1,5 +1,6 @@
 """The sampler: windows, bounds, and a process that outlives its parent."""
 
+import itertools
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from cards import Card, ReplayedNvml
 
 from perfgate.machine.gpus import NvmlDevice, nvml_sensors
 from perfgate.machine.linux import linux_sensors
-from perfgate.machine.sampler import WINDOWS, Sampler
+from perfgate.machine.sampler import WINDOWS, Sampler, run
 from perfgate.recorder.recorder import Recorder
 from perfgate.recorder.watch import sampled, sidecar_of
 
@@ -70,6 +71,15 @@ def test_a_driver_that_is_loaded_again_invents_nothing(tmp_path):
     found = replayed(tmp_path, 4, play)
     assert max(found["power"]) == pytest.approx(600)
     assert found["machine.energy"] == pytest.approx(600 * 3.9)
+
+
+@pytest.mark.parametrize("step", [0.0, -5.0, 1e6])
+def test_a_clock_that_stands_still_goes_back_or_jumps_hangs_nothing(tmp_path, step):
+    waits, clock = [], itertools.count(1e6, step)
+    with Recorder(tmp_path / "r.machine") as recorder:
+        recorder.value("loss", 1.0, unit="1")
+        run(Sampler([], recorder), lambda wait: waits.append(wait) or len(waits) == 50, lambda: next(clock), 0.1)
+    assert max(waits) <= 5.1
 
 
 def test_a_process_that_wakes_a_little_early_or_late_has_ten_windows_a_second(tmp_path):

@@ -75,14 +75,33 @@ def test_under_perfgate_run_no_second_sampler_starts(tmp_path, monkeypatch):
     assert 2 <= read(tmp_path / "r.json")[1]["machine.elapsed"]["values"][0] < 60
 
 
-def test_a_driver_that_hangs_does_not_stop_the_program(tmp_path, monkeypatch):
-    (tmp_path / "pynvml.py").write_text("import time\ntime.sleep(60)\n")
+@pytest.mark.parametrize(
+    "driver",
+    [
+        "time.sleep(60)",
+        "os.write(1, b'half a li'); time.sleep(60)",
+        "os.write(1, b'a line\\n'); time.sleep(60)",
+        "[os.write(1, b'x' * 9999) for _ in iter(int, 1)]",
+    ],
+)
+def test_a_driver_that_hangs_does_not_stop_the_program(tmp_path, monkeypatch, driver):
+    (tmp_path / "pynvml.py").write_text(f"import os, time\n{driver}\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setattr(watch, "_START_S", 0.1)
     monkeypatch.setattr(watch, "_PATIENCE_S", 0.1)
     process = watch.SamplerProcess(str(tmp_path / "r.json.machine"))
     process.end()
     assert not process.is_ready
+
+
+@pytest.mark.parametrize("said", ["half a li", "a line\\n"])
+def test_a_driver_that_prints_does_not_end_the_sampler(tmp_path, monkeypatch, said):
+    (tmp_path / "pynvml.py").write_text(f"import os, time\nos.write(1, b'{said}')\ntime.sleep(0.2)\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    with Recorder(tmp_path / "r.json", machine=True) as rec:
+        rec.value("loss", 1.0, unit="1")
+        time.sleep(0.3)
+    assert any(metric.startswith("machine.") for metric in read(tmp_path / "r.json.machine")[1])
 
 
 def test_a_sampler_that_cannot_write_is_a_warning(tmp_path):
