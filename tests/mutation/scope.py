@@ -9,13 +9,15 @@ import yaml
 from mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-#: What decides an outcome or an exit code.
+#: What decides an outcome, an exit code, the commit that is named, or what the history says.
 CORE = (
     "perfgate/judge/*.py",
     "perfgate/judge/decide/*.py",
     "perfgate/judge/doubts/*.py",
     "perfgate/analysis/*.py",
     "perfgate/stats/*.py",
+    "perfgate/bisect/*.py",
+    "perfgate/history/*.py",
     "perfgate/cli/entry.py",
     "perfgate/cli/printing.py",
 )
