@@ -240,5 +240,13 @@ def _exchange(method: str, url: str, headers: Mapping[str, str], document: Any) 
         with found:
             told = {name.lower(): value for name, value in found.headers.items()}
             return Answer(found.status, found.read(_LONGEST), told)
-    except (OSError, HTTPException, ValueError) as error:  # its text may contain the address
-        return Answer(0, failure=f"no answer ({type(getattr(error, 'reason', error)).__name__})")
+    except (OSError, HTTPException, ValueError) as error:
+        return Answer(0, failure=f"no answer ({_kind(error)})")
+
+
+def _kind(error: Exception) -> str:
+    """Return the name of an error, and what is wrong with a certificate. The text of others may contain the address."""
+    reason = getattr(error, "reason", error)  # a text for some errors of TLS
+    reason = reason if isinstance(reason, Exception) else error
+    wrong: str = getattr(reason, "verify_message", "")
+    return f"{type(reason).__name__}{': ' if wrong else ''}{wrong}"
