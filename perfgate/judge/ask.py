@@ -18,6 +18,7 @@ from perfgate.judge.doubts.amounts import amount_doubts, disagreement, rank_doub
 from perfgate.judge.doubts.machine import machine_differences
 from perfgate.judge.doubts.starts import FEWEST_PAIRS, breaks_with_start, mean_doubts, start_doubts
 from perfgate.judge.evidence import CannotJudge, Evidence
+from perfgate.judge.largest_load import LOAD
 from perfgate.judge.measure import PICKS_EXTREME, Members, NotAvailable, choose, is_exact
 from perfgate.judge.pairs import paired_ratios
 from perfgate.judge.presence import check_base, check_run_count, refuse_impossible, refuse_partial, refuse_short_sweep
@@ -86,7 +87,7 @@ def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
     check_run_count(evidence, len(evidence.new), "new")
     new = evidence.measured(evidence.new, evidence.subject.new_views)
     if isinstance(evidence.subject.expression, LargestLoad):
-        refuse_short_sweep(evidence, new, -math.inf if asks.upper else asks.bound.value)
+        refuse_short_sweep(evidence, new, value=-math.inf if asks.upper else asks.bound.value)
     stored = _stored(evidence)
     terms = LimitTerms(
         statistic=evidence.method.statistic,
@@ -175,7 +176,7 @@ def _change(evidence: Evidence, asks: ChangeClause) -> ChangeQuestion:
     base = evidence.measured(evidence.base, subject.anchor_views if anchored else subject.base_views)
     compared = _latest(evidence, new) if anchored else new
     if isinstance(subject.expression, LargestLoad):
-        refuse_short_sweep(evidence, compared, max(run.value or 0.0 for run in base.measures))
+        refuse_short_sweep(evidence, compared, load=max(series.aggregate[LOAD] for series in base.series))
     terms = change_terms(evidence, asks, [*base.measures, *compared.measures])
     doubts = [*_start(evidence, hides=True), *_amounts(evidence, new, _stored(evidence) if anchored else base)]
     question = ChangeQuestion(

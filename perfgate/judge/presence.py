@@ -198,12 +198,14 @@ def unlike_run(evidence: Evidence, view: RunView) -> CannotJudge | None:
     return _unlike(evidence, other, what, (f"in {fellow}", view.run.name), _ONE_SWEEP)
 
 
-def refuse_short_sweep(evidence: Evidence, new: MeasuredSide, wanted: float) -> None:
-    """Raise CannotJudge if a new run may have less than the `wanted` value only because its sweep ends there."""
+def refuse_short_sweep(
+    evidence: Evidence, new: MeasuredSide, *, value: float = -math.inf, load: float = -math.inf
+) -> None:
+    """Raise CannotJudge if a new run may be below this value or this load only because its sweep ends there."""
     for view, series in zip(new.views, new.series, strict=True):
-        load, value = series.aggregate[LOAD], float(series.values[0])
-        if load == series.aggregate[MEASURED] and value < wanted:
-            shown = format_value(value, series.unit, evidence.shown_unit)
+        last, found = series.aggregate[LOAD], float(series.values[0])
+        if last == series.aggregate[MEASURED] and (found < value or last < load):
+            shown = format_value(found, series.unit, evidence.shown_unit)
             message = (
                 f"{evidence.subject.key}: every load of {view.run.name} keeps the limits, and the last has {shown}"
             )

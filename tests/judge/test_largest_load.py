@@ -161,6 +161,38 @@ def test_a_change_at_the_largest_load_has_the_direction_of_its_metric(rule: str,
     assert (verdict.better, verdict.outcome) == (better, "undecided")
 
 
+#: The sweeps of both sides, a rule with a change of 5 %, and the answer; each load keeps a limit of 1 s.
+SHORT: list[tuple[str, list[Series], list[Series], str]] = [
+    ("the largest rate with ttft under 1 s", TTFT, TTFT, "pass interval"),
+    ("the largest rate with ttft under 1 s", TTFT[1:], TTFT, "error short-sweep"),
+    ("the largest rate with ttft under 1 s", TTFT, TTFT[1:], "pass interval"),
+    ("the largest rate with ttft under 150 ms", TTFT[1:], TTFT, "pass interval"),
+    ("power with ttft under 1 s", [*TTFT, *loads("power", {16: 8.0}, "W")], TTFT, "pass interval"),
+    ("power with ttft under 1 s", [*TTFT, *loads("power", {16: 12.0}, "W")], TTFT, "fail interval"),
+    ("power with ttft under 1 s", [*TTFT[1:], *loads("power", {8: 5.0}, "W")], TTFT, "error short-sweep"),
+    ("throughput with ttft under 1 s", [*TTFT, *loads("throughput", {16: 10.0}, "1/s")], TTFT, "fail interval"),
+    ("throughput with ttft under 1 s", [*TTFT[1:], *loads("throughput", {8: 7.0}, "1/s")], TTFT, "error short-sweep"),
+]
+
+
+@pytest.mark.parametrize(("rule", "new", "base", "answer"), SHORT)
+def test_a_sweep_is_too_short_if_it_ends_before_the_load_of_the_base(
+    rule: str, new: list[Series], base: list[Series], answer: str
+) -> None:
+    stored = [*base, *RATES, *loads("power", {16: 10.0, 8: 6.0}, "W")]
+    (verdict,) = judge(bare(f"{rule} within 5% of baseline", [run_of(*new)] * 3, [run_of(*stored)] * 3))
+    assert f"{verdict.outcome} {verdict.reason}" == answer
+
+
+def test_a_sweep_reaches_as_far_as_the_farthest_of_the_base() -> None:
+    rule, (long, short) = (
+        "the largest rate with ttft under 1 s within 5% of baseline",
+        (run_of(*TTFT), run_of(*TTFT[1:])),
+    )
+    (verdict,) = judge(bare(rule, [short], [short, long, short]))
+    assert verdict.reason == "short-sweep"
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [("4", 4.0), ("1e3", 1000.0), ("-2.5", -2.5), ("inf", None), ("nan", None), ("", None), ("4/s", None)],
