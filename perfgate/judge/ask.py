@@ -31,6 +31,7 @@ from perfgate.judge.question import (
     RankQuestion,
 )
 from perfgate.judge.terms import ChangeTerms, LimitTerms
+from perfgate.rules.ruleset import is_narrower
 from perfgate.rules.syntax.sentence import (
     ChangeClause,
     LargestLoad,
@@ -129,11 +130,10 @@ def limit_confidence(evidence: Evidence, runs: Sequence[Members]) -> float:
 def _limit_at_worst(evidence: Evidence, asks: LimitClause) -> float | None:
     """Return the value beyond a limit that a pass must exclude; None if the rule has none.
 
-    A value on the good side of the limit is the size of a change in `defaults`, and is not meant for this limit.
+    A value that is not beyond the limit is the size of a change in `defaults`, and is not meant for this limit.
     """
     at_worst = evidence.rule.settings.at_worst
-    value = None if at_worst is None else at_worst.beyond(asks)
-    return value if value is not None and (value > asks.bound.value) == asks.upper else None
+    return None if at_worst is None or is_narrower(at_worst, asks) else at_worst.beyond(asks)
 
 
 def _rank_ratio(evidence: Evidence, asks: ChangeClause) -> RankQuestion:
@@ -271,7 +271,7 @@ def change_terms(evidence: Evidence, asks: ChangeClause, runs: Sequence[RunMeasu
     """Return the terms of a change, the options of its statistics; `runs` are those of both sides."""
     settings, statistic = evidence.rule.settings, evidence.method.statistic
     at_worst = settings.at_worst
-    fits = at_worst is not None and at_worst.absolute is not None and at_worst.absolute.base == evidence.unit
+    absolute = at_worst.absolute if at_worst else None
     anchored = asks.reference == "anchor"
     pairing = evidence.case.baseline.pairing if asks.reference == "baseline" else None
     known = evidence.calibrated(pairing)
@@ -280,7 +280,7 @@ def change_terms(evidence: Evidence, asks: ChangeClause, runs: Sequence[RunMeasu
         tolerance=asks.relative,
         tolerance_absolute=asks.absolute.value if asks.absolute else None,
         at_worst=at_worst.relative if at_worst else None,
-        at_worst_absolute=at_worst.absolute.value if at_worst and at_worst.absolute and fits else None,
+        at_worst_absolute=absolute.value if absolute and absolute.base == evidence.unit else None,
         better=evidence.method.better,
         two_sided=asks.side == "both",
         confidence=ANCHOR_CONFIDENCE if anchored else settings.confidence,

@@ -7,24 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stories import bare, run_of, series
+from stories import bare, evidence_of, run_of, series
 
 from perfgate.core import CalibratedPrior, Key, RememberedRuns, Run, Series, read_only
 from perfgate.judge.evidence import CannotJudge, Evidence, direction
 from perfgate.judge.measure import Member
 from perfgate.judge.pairs import PRIORS
-from perfgate.judge.subjects import JudgedRuns, find_subjects
 from perfgate.stats.history import DEFAULT
 
 NAN = math.nan
 
 
-def evidence_of(rule: str, new: list[Run], base: list[Run] | None = None, **fields: Any) -> Evidence:
-    """The evidence of the first clause of a rule about its first metric; `fields` are those of the baseline."""
-    case = bare(rule, new, base or [], **fields)
-    runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
-    own = case.ruleset.rules[0]
-    return Evidence.of(own, own.clauses[0], find_subjects(own.sentence, runs)[0], case, runs)
+def asked_of(rule: str, new: list[Run], base: list[Run] | None = None, **fields: Any) -> Evidence:
+    """The evidence of a rule with one metric; `fields` are those of the baseline."""
+    return evidence_of(bare(rule, new, base or [], **fields))
 
 
 def run(metric: str = "x", *values: float, unit: str = "s", **labels: str) -> Run:
@@ -88,7 +84,7 @@ METHODS: list[tuple[str, Run, str, str]] = [
 
 @pytest.mark.parametrize(("rule", "of", "statistic", "better"), METHODS)
 def test_the_statistic_and_the_direction_of_a_clause(rule: str, of: Run, statistic: str, better: str) -> None:
-    method = evidence_of(rule, [of], [of]).method
+    method = asked_of(rule, [of], [of]).method
     assert (method.statistic, method.better, method.warmup) == (statistic, better, "auto")
 
 
@@ -101,7 +97,7 @@ def test_the_statistic_and_the_direction_of_a_clause(rule: str, of: Run, statist
     ],
 )
 def test_a_bound_on_the_improving_side_is_refused(bound: str, metric: str, unit: str, known: str) -> None:
-    asked = evidence_of(f"{metric} {bound} of baseline", [run(metric, unit=unit)], [run(metric, unit=unit)])
+    asked = asked_of(f"{metric} {bound} of baseline", [run(metric, unit=unit)], [run(metric, unit=unit)])
     with pytest.raises(CannotJudge) as raised:
         _ = asked.method
     assert str(raised.value) == f"`{bound} of baseline` bounds the improving side of {metric}: {known} is better"
@@ -111,11 +107,11 @@ def test_a_bound_on_the_improving_side_is_refused(bound: str, metric: str, unit:
 def test_of_a_sweep_more_load_is_better() -> None:
     loads = [series("ttft", "s", [0.1] * 9, request_rate=rate) for rate in ("1", "2")]
     rule = "the largest request_rate with ttft under 500 ms within 5% of baseline"
-    assert evidence_of(rule, [run_of(*loads)], [run_of(*loads)]).method.better == "higher"
+    assert asked_of(rule, [run_of(*loads)], [run_of(*loads)]).method.better == "higher"
 
 
 def test_the_method_has_the_settings_of_the_rule_and_one_cache() -> None:
-    asked = evidence_of("{assert: x under 9 s, warmup: 3}", [run()])
+    asked = asked_of("{assert: x under 9 s, warmup: 3}", [run()])
     assert asked.method.warmup == 3
     assert asked.method.cache is asked.runs.cache
 
@@ -147,7 +143,7 @@ UNITS: list[tuple[str, Run, str, str | None]] = [
 
 @pytest.mark.parametrize(("rule", "of", "unit", "shown"), UNITS)
 def test_the_unit_that_is_shown(rule: str, of: Run, unit: str, shown: str | None) -> None:
-    asked = evidence_of(rule, [of], [of])
+    asked = asked_of(rule, [of], [of])
     assert (asked.unit, asked.shown_unit) == (unit, shown)
 
 
@@ -161,7 +157,7 @@ STATISTICS: list[tuple[str, Run, str | None]] = [
 
 @pytest.mark.parametrize(("rule", "of", "shown"), STATISTICS)
 def test_the_statistic_that_is_shown(rule: str, of: Run, shown: str | None) -> None:
-    assert evidence_of(rule, [of]).shown_statistic == shown
+    assert asked_of(rule, [of]).shown_statistic == shown
 
 
 def ranks(*values: float, unit: str = "s") -> Run:
@@ -184,13 +180,13 @@ SHOWN: list[tuple[str, list[Run], str | None]] = [
 
 @pytest.mark.parametrize(("rule", "new", "rank"), SHOWN)
 def test_the_rank_of_the_worst_run_is_shown(rule: str, new: list[Run], rank: str | None) -> None:
-    asked = evidence_of(rule, new)
+    asked = asked_of(rule, new)
     member: Member = () if rank is None else (("rank", rank),)
     assert asked.shown_member(asked.measured(asked.new)) == member
 
 
 def test_a_series_is_named_with_its_labels_its_statistic_and_its_rank() -> None:
-    asked = evidence_of("x under 9 s", [run("x", size="8", rank="3")])
+    asked = asked_of("x under 9 s", [run("x", size="8", rank="3")])
     assert asked.name((("rank", "3"),), "p95") == 'x{size="8"} p95 on rank 3'
     assert asked.name(()) == 'x{size="8"}'
 
@@ -201,15 +197,15 @@ def test_a_series_is_named_with_its_labels_its_statistic_and_its_rank() -> None:
 def test_a_clause_has_the_runs_that_it_refers_to() -> None:
     new, base, first = run(), run("x", 2.0), run("x", 3.0)
     found = {
-        clause: evidence_of(f"x {clause}", [new], [base], anchor=(first,)).base
+        clause: asked_of(f"x {clause}", [new], [base], anchor=(first,)).base
         for clause in ("under 9 s", "within 5% of baseline", "within 5% of anchor", "within 5% of the median rank")
     }
     assert [[one[()] for one in side] for side in found.values()] == [[], [*base.series], [*first.series], []]
-    assert evidence_of("x under 9 s", [new]).new == ({(): new.series[0]},)
+    assert asked_of("x under 9 s", [new]).new == ({(): new.series[0]},)
 
 
 def test_each_rank_of_either_side_has_its_evidence() -> None:
-    asked = evidence_of("x on each rank within 5% of baseline", [ranks(1.0, 2.0)], [ranks(3.0), ranks(4.0, 5.0, 6.0)])
+    asked = asked_of("x on each rank within 5% of baseline", [ranks(1.0, 2.0)], [ranks(3.0), ranks(4.0, 5.0, 6.0)])
     found = {
         one.member[0][1]: [[value.values[0] for value in run.values()] for run in (*one.new, *one.base)]
         for one in asked.each_rank()
@@ -221,7 +217,7 @@ def test_each_rank_of_either_side_has_its_evidence() -> None:
     ("of", "rank"), [("x", "worst"), ("x on the median rank", "median"), ("x on each rank", "each")]
 )
 def test_the_choice_of_the_rank(of: str, rank: str) -> None:
-    assert evidence_of(f"{of} under 9 s", [run()]).rank == rank
+    assert asked_of(f"{of} under 9 s", [run()]).rank == rank
 
 
 # --- the noise between runs ------------------------------------------------------------------------------------------
@@ -266,21 +262,21 @@ KNOWN: list[tuple[tuple[CalibratedPrior, ...], list[Run], list[Run], bool]] = [
 def test_known_noise_belongs_to_one_series_and_its_runs_do_not_contradict_it(
     priors: tuple[CalibratedPrior, ...], new: list[Run], base: list[Run], is_known: bool
 ) -> None:
-    asked = evidence_of("x within 5% of baseline", new, base, priors=priors)
+    asked = asked_of("x within 5% of baseline", new, base, priors=priors)
     assert asked.calibrated() == (priors[-1] if is_known else None)
     assert asked.calibrated(is_believed=True) == (priors[-1] if priors and priors != OTHERS else None)
     assert asked.prior() == ((priors[-1].s0, 6.0) if is_known else (DEFAULT.s0, DEFAULT.d0))
 
 
 def test_the_noise_of_pairs_is_that_of_their_kind() -> None:
-    asked = evidence_of("x within 5% of baseline", FEW, FEW, priors=(noise(0.01), noise(0.3, pairing="whole-runs")))
+    asked = asked_of("x within 5% of baseline", FEW, FEW, priors=(noise(0.01), noise(0.3, pairing="whole-runs")))
     assert asked.prior("in-turn") == PRIORS["in-turn"]
     assert asked.prior("whole-runs") == (0.3, 6.0)
 
 
 def test_runs_that_cannot_be_measured_do_not_contradict_a_noise() -> None:
     prior = noise(0.01, learned_from="main")
-    asked = evidence_of("x median within 5% of baseline", UNKNOWN, UNKNOWN, priors=(prior,))
+    asked = asked_of("x median within 5% of baseline", UNKNOWN, UNKNOWN, priors=(prior,))
     assert asked.calibrated() == prior
 
 
@@ -289,7 +285,7 @@ def test_the_remembered_runs_of_a_series_are_found() -> None:
         RememberedRuns(Key(metric), statistic, rank, "main", (1.0,), (0.0,), ("a",), is_measured=True)
         for metric, statistic, rank in (("y", "median", "worst"), ("x", "mean", "worst"), ("x", "median", "fastest"))
     ]
-    asked = evidence_of("x within 5% of baseline", FEW, FEW)
+    asked = asked_of("x within 5% of baseline", FEW, FEW)
     assert asked.of_series(rows) is None
     own = RememberedRuns(Key("x"), "median", "worst", "main", (2.0,), (0.0,), ("a",), is_measured=True)
     assert asked.of_series([*rows, own]) == own
@@ -321,18 +317,18 @@ BAD: list[tuple[str, int, str, str]] = [
 
 @pytest.mark.parametrize(("reason", "least", "message", "step"), BAD)
 def test_bad_values_are_named_with_the_next_step(reason: str, least: int, message: str, step: str) -> None:
-    asked = evidence_of(f"{{assert: x under 9 s, min_samples: {least}}}", [run()])
+    asked = asked_of(f"{{assert: x under 9 s, min_samples: {least}}}", [run()])
     error = asked.bad_values(reason, "x", 0.005)
     assert (error.reason, str(error), error.next_step.text) == (reason, message, step)
 
 
 def test_a_tolerance_that_is_unknown_counts_as_none() -> None:
-    asked = evidence_of("x under 9 s", [run()])
+    asked = asked_of("x under 9 s", [run()])
     assert str(asked.bad_values("tolerance-too-small", "x")).startswith("x: a tolerance of 0% is too small")
 
 
 def test_a_refusal_is_an_error_with_its_reason() -> None:
-    side = evidence_of("x under 9 s", [run()]).measured(())
+    side = asked_of("x under 9 s", [run()]).measured(())
     error = CannotJudge("no-data", "nothing", "look", side)
     answer = error.as_answer()
     assert (answer.outcome, answer.reason, answer.message, answer.next_step.text) == (
