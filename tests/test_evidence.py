@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from perfgate.core import NO_STEP, Location, Policy, Report, Verdict
 from perfgate.core.details import ReportDetails, RunDetails, VerdictDetails
-from perfgate.judge.details import MOST_VALUES, within_budget
+from perfgate.judge.details import within_budget
 from perfgate.reporters.json_report import render
 
 Command = Callable[..., Done]
@@ -117,15 +117,6 @@ def test_on_each_rank_a_verdict_shows_its_own(perfgate: Command, folder: Path) -
     assert [[run["member"] for run in one["runs"]] for one in shown] == [[{"rank": "0"}], [{"rank": "1"}]]
 
 
-@pytest.mark.parametrize("statistic", ["count", "total", "stddev", "cv"])
-def test_a_statistic_that_is_no_place_has_no_quantiles(perfgate: Command, folder: Path, statistic: str) -> None:
-    write_rules(folder, f"forward {statistic} under {'1 min' if statistic in ('total', 'stddev') else '1000%'}")
-    write_log(folder / "new.log", forward=steady(100))
-    [run] = runs(perfgate)
-    assert run["quantiles"] == []
-    assert run["values"]
-
-
 def test_a_comparison_shows_its_runs(perfgate: Command, folder: Path) -> None:
     for name in ("a", "b", "c"):
         write_log(folder / f"{name}.log", forward=steady(100, seed=ord(name)))
@@ -186,36 +177,6 @@ def test_parts_of_a_step_and_what_moved_most(perfgate: Command, folder: Path) ->
 
 def a_verdict(outcome: str) -> Verdict:
     return Verdict("r", "m", {}, None, outcome, "", "error", 0, "limit", "s", "", NO_STEP, Location("r"))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("most", "values_of", "runs_of", "left_out"),
-    [
-        (240, [0, 1], [0, 1], 0),
-        (239, [1], [0, 1], 1),
-        (140, [1], [0, 1], 1),
-        (120, [1], [1], 1),
-        (100, [], [0, 1], 2),
-        (10, [], [], 2),
-    ],
-)
-def test_the_worst_verdict_keeps_its_values(most: int, values_of: list[int], runs_of: list[int], left_out: int) -> None:
-    run = RunDetails("x", "new", judged=True, estimate=1.0, values=(1.0,) * 100, steps=tuple(range(100)))
-    found = [VerdictDetails(i, "s", (replace(run, run=str(i)),)) for i in range(2)]
-    kept, missing = within_budget([a_verdict("pass"), a_verdict("fail")], found, most)
-    assert [one.verdict for one in kept] == runs_of
-    assert [one.verdict for one in kept if one.runs[0].values] == values_of
-    assert missing == left_out
-
-
-@pytest.mark.parametrize(("values", "left_out"), [(219_980, 0), (219_981, 1)])
-def test_what_a_report_does_not_hold_loses_every_place_among_its_values(values: int, left_out: int) -> None:
-    """A report holds 220,000 values, and a run counts as 20."""
-    small = RunDetails("x", "new", judged=True, estimate=1.0, member={"rank": "1"}, n=9, dropped=2, stalled=1)
-    whole = replace(small, quantiles=(1.0,), values=(1.0,) * values, steps=(0,) * values, warmup=2, stalls=(7,))
-    kept, missing = within_budget([a_verdict("pass")], [VerdictDetails(0, "s", (whole,))], MOST_VALUES)
-    assert kept[0].runs == ((replace(small, quantiles=(1.0,)),) if left_out else (whole,))
-    assert missing == left_out
 
 
 def test_a_large_report_stays_under_five_mebibytes() -> None:

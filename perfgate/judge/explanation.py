@@ -18,21 +18,19 @@ from perfgate.core import Key, Series, Share
 from perfgate.core.results import ChangeResult
 from perfgate.core.wording import synonyms
 from perfgate.judge.evidence import Evidence
-from perfgate.judge.measure import Member, NotAvailable, pooled
+from perfgate.judge.measure import Member, NotAvailable, is_exact, pooled
 from perfgate.judge.question import ChangeQuestion, MeasuredSide
 from perfgate.judge.terms import EXACT_S0
 from perfgate.rules.ruleset import DerivedMetric
 from perfgate.rules.syntax.sentence import Arithmetic, Expression, Selector, glob_matches
 from perfgate.stats.moderated import has_logarithm, moderated_t
-from perfgate.stats.statistics import RunMeasure
+from perfgate.stats.statistics import MIDDLES, RunMeasure
 
 MOST_PARTS = 5
 #: A part with a smaller share is not named.
 _LEAST_SHARE = 0.01
 #: Units whose quantities add up.
 _ADDITIVE = ("s", "B", "FLOP")
-#: Statistics of all values: the statistics of the parts nearly add up to the statistic of the whole.
-_OF_ALL_VALUES = ("median", "mean", "trimmed_mean", "total")
 #: The inner timers of a timer, by their printed names.
 _FAMILIES = {
     "forward_backward": ("forward", "backward"),
@@ -129,7 +127,8 @@ class _Search(Struct, frozen=True):
         if part.unit != whole.unit:
             raise NotAvailable("the part has another unit")
         method, times = self.evidence.method, _count(part) / _count(whole)
-        if method.statistic == "total" or (times == 1 and method.statistic in _OF_ALL_VALUES):
+        # These statistics of the parts nearly add up to that of the whole.
+        if method.statistic == "total" or (times == 1 and method.statistic in MIDDLES):
             return method.measure(part)
         found = replace(method, statistic="mean").measure(part)
         return found if found.value is None else replace(found, value=found.value * times)
@@ -165,7 +164,8 @@ class _Search(Struct, frozen=True):
         if not whole or not all(map(has_logarithm, (*base, *new))):
             return None
         s0, d0 = self.evidence.prior()
-        change = moderated_t(base, new, (EXACT_S0 if self.evidence.unit == "B" else s0, d0))
+        exact = is_exact(self.evidence.unit, self.evidence.method.statistic, (*base, *new))
+        change = moderated_t(base, new, (EXACT_S0 if exact else s0, d0))
         bounds = change.bounds(self.evidence.rule.settings.confidence)
         if max(bounds) > 700 or bounds[0] <= 0 <= bounds[1]:
             return None
@@ -203,10 +203,10 @@ def _part_names(expression: Expression, metrics: Mapping[str, DerivedMetric], kn
 
 
 def part_globs(name: str) -> set[str]:
-    """Return globs of the metrics that may be parts of a metric or a glob, and of the parts of these."""
+    """Return globs of the metrics of a trace that may be parts of a metric or a glob, and of the parts of these."""
     below = name.removesuffix(".time") + "."
     inside = {f"{prefix}*" for whole, prefix in _INSIDE.items() if whole.startswith(below) or glob_matches(name, whole)}
-    return {f"{below}*", *inside, *_FAMILIES.get(next(iter(synonyms(name)), name), ())}
+    return {f"{below}*", *inside}
 
 
 def _terms(expression: Expression) -> list[str]:
