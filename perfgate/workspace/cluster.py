@@ -142,7 +142,8 @@ def connected(scheduler: str) -> Client:
     thread.join(2 * _PATIENCE_S)
     if found and not isinstance(found[0], Exception):
         return found[0]
-    why = found[0] if found else "a server is there and says nothing"
+    # An error of TLS may have no text.
+    why = str(found[0]) or type(found[0]).__name__ if found else "a server is there and says nothing"
     raise Refused(f"no Dask scheduler answers at {scheduler}: {why}", 3)
 
 
