@@ -44,8 +44,8 @@ _NOTHING, _ANOTHER = 0.15, 0.15
 _ROUNDS = 2
 _TINY = 1e-300
 #: The machine may be another one than that of the stored runs: the standard deviation of its level, as a logarithm,
-#: and the prior odds.
-_OTHER, _ODDS = 0.1, 0.25
+#: and the prior odds of that: 1 to 10.
+_OTHER, _ODDS = 0.1, 0.1
 #: Stored runs are used if the machine is the same with at least this probability.
 _SAME = 0.75
 
@@ -148,7 +148,10 @@ def _weighed(
     cells = _largest(found, weight, len(widths))
     another, drift = float(weight[found.cells[:, 1] >= 0].sum()), design.drift(noise, found)
     nothing, prediction = float(weight[0]), design.predict(noise)
-    return Posterior(model, edges, cells, changed, nothing, another, noise, drift, found, prediction, log_total), design
+    log_density = log_total - len(measurements) / 2 * math.log(2 * math.pi)
+    return Posterior(
+        model, edges, cells, changed, nothing, another, noise, drift, found, prediction, log_density
+    ), design
 
 
 def _in_cells(found: Hypotheses, first: FloatArray, second: FloatArray, count: int) -> FloatArray:
