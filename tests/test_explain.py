@@ -94,3 +94,10 @@ def test_the_table_needs_no_arguments(perfgate: Command, folder: Path) -> None:
     done = perfgate("rules")
     assert (done.code, done.out.splitlines()[-1]) == (0, "PASS  1 can fail (exit 0)")
     assert re.search(r"forward median within 5% of baseline  \+[\d.]+%  ✓ can fail  1 run", done.out), done.out
+
+
+def test_the_meaning_of_a_rule_shows_no_mark_of_direction(perfgate: Command, folder: Path) -> None:
+    write_rules(folder, '"for\u202eward" under 1 s')
+    done = perfgate("rules", "explain")
+    assert "for\\u202eward" in done.out
+    assert "\u202e" not in done.out

@@ -20,7 +20,7 @@ from perfgate.commands.ledger import records_of
 from perfgate.core import PolicyChange, Problem, Verdict
 from perfgate.core.summaries import Plan
 from perfgate.core.verdicts import verdict_ids
-from perfgate.core.wording import plural, series_name
+from perfgate.core.wording import one_line, plural, series_name
 from perfgate.rules import load as loading
 from perfgate.rules.difference import differences
 from perfgate.rules.explain import explain
@@ -208,7 +208,8 @@ def explain_rules(options: CommandOptions, names: Sequence[str]) -> tuple[list[s
         if not names or not known[rule.at].isdisjoint(names):
             own = {place: [verdict for verdict in some if verdict.at == rule.at] for place, some in found.items()}
             record = [f"On main: {rule_record(records[rule.name])}."] if rule.name in records else []
-            texts.append("\n".join([explain(rule, ruleset), *render_next_run(own, planned), *record]))
+            lines = [*explain(rule, ruleset).split("\n"), *render_next_run(own, planned), *record]
+            texts.append("\n".join(one_line(line) for block in lines for line in block.split("\n")))
     return texts, [*problems, *wrong]
 
 
