@@ -23,6 +23,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 _NORMAL = NormalDist()
 #: The degrees of freedom from which Student's t is computed by its expansion around the normal distribution.
 _ALMOST_NORMAL = 3e4
+#: A quantile whose logarithm is larger, such as that of a hundredth of a degree of freedom, counts as infinite.
+_FAR = 345
 
 
 @lru_cache(maxsize=4096)
@@ -50,7 +52,10 @@ def _t_beyond(df: float, tail: float) -> float:
         if t < 1:
             t = max(t + (found - tail) / density, t / 4)
         else:
-            t *= math.exp(math.log(found / tail) * found / (t * density))
+            step = math.log(found / tail) * found / (t * density)
+            if math.log(t) + step > _FAR:
+                return math.inf
+            t *= math.exp(step)
         if abs(t - before) <= 1e-9 * t:  # the error is the square of this
             break
     return t

@@ -178,6 +178,15 @@ def test_runs_with_large_errors_count_less():
     assert indices(values, errors=errors) == []
 
 
+@pytest.mark.parametrize("error", [2.541, 2.556, 2.5715])
+def test_ten_runs_with_large_errors_may_have_hardly_a_degree_of_freedom(error):
+    """Together they weigh about as much as two runs, so that no t is enough for a point between them."""
+    values, errors = 100 * noise(15, 60), np.full(60, 0.5)
+    values *= np.repeat([1, 3, 30, 200], [40, 5, 5, 10])
+    errors[40:50] = 0.01 * error * values[40:50]
+    assert 45 not in indices(values, errors=errors)
+
+
 def test_unknown_errors_change_nothing():
     values = step(14)
     assert find_change_points(values, errors=[math.nan, 0.0] * 60) == find_change_points(values)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special
+from scipy import optimize, special
 from scipy.stats import beta
 
 from perfgate.stats.distributions import (
@@ -42,6 +42,15 @@ def test_t_quantile(df, p):
     # Near the median, and where it is far out, the share itself has an error that the quantile multiplies.
     assert t_quantile(df, p) == pytest.approx(float(special.stdtrit(df, p)), rel=2e-11, abs=1e-12)
     assert t_tail(df, t_quantile(df, p)) == pytest.approx(1 - p, rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize("log_t", [50, 300, 344.9, 345.1, 400, 1e4])
+def test_the_quantile_of_hardly_a_degree_of_freedom_is_large_or_infinite(log_t):
+    """Far out, the share beyond t is (df / t^2)^(df / 2) / (df B(df / 2, 1 / 2)). Squares above e^690 are not made."""
+    tail = 2.0**-12
+    inside = (lambda df: math.log(df) / 2 - math.log(tail * df * special.beta(df / 2, 0.5)) / df - log_t, 1e-5, 1.0)
+    t = t_quantile(optimize.brentq(*inside, xtol=1e-15), 1 - tail)
+    assert t == (pytest.approx(math.exp(log_t), rel=1e-6) if log_t < 345 else math.inf)
 
 
 @given(st.integers(1, 40), st.one_of(st.floats(1, 300), st.just(math.inf)), st.floats(0, 50))
