@@ -18,7 +18,6 @@ from perfgate.core.remembered_runs import HistoryRun, changed_facts
 from perfgate.core.run_history import EnvironmentHistory, HistoryChange, HistorySeries, LoadedHistory
 from perfgate.core.wording import is_machine_metric
 from perfgate.history.series import differences
-from perfgate.stats.change_points import SAME_POINT
 from perfgate.stats.distributions import FloatArray, IntArray
 from perfgate.stats.panel_steps import PanelStep, panel_steps
 
@@ -28,6 +27,8 @@ _LATE = 5
 _FIRST, _SMALLEST = 10, 1e-6
 #: A fact that changes often in this many runs before a step does not explain the step.
 _FACTS = 200
+#: A step and a change point of the same environment may belong together if they are at most this many rows apart.
+_APART = 5
 #: Change points may have begun together in any run whose log-likelihood is at most this much below the largest one.
 _DROP = 2.0
 #: Deviations count up to this many standard deviations; and the least relative noise of a series.
@@ -201,7 +202,7 @@ class EventGroup(Struct):
         """
         own = next((one for one in self.steps if one.panel == panel), None)
         if own is not None:
-            first, last = own.step.first - SAME_POINT, own.step.last + SAME_POINT
+            first, last = own.step.first - _APART, own.step.last + _APART
             return abs(at - own.at) if moved.first <= last and moved.last >= first else -1
         # half a commit more: of two events in the same commits, that with a step of this environment is nearer
         return abs(at - self.steps[0].at) + 0.5 if max(self.low, low) < min(self.high, high) else -1

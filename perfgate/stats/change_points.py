@@ -45,8 +45,6 @@ from perfgate.stats.change_point_search import (
 )
 from perfgate.stats.distributions import FloatArray, IntArray, t_quantile
 
-#: Two calls name the same point if their positions are at most this far apart.
-SAME_POINT = 5
 #: Expected change points per run, for the probability of a point.
 _RATE = 0.01
 _NORMAL_95 = 1.959963984540054
@@ -151,7 +149,7 @@ def _probability(t: float, runs: float) -> float:
     change (Kass and Wasserman 1995).
     """
     log_odds = math.log(_RATE / (1 - _RATE)) + t * t / 2 - math.log1p(runs) / 2
-    return 1 / (1 + math.exp(-log_odds)) if log_odds > -700 else 0.0
+    return 1 / (1 + math.exp(-log_odds))
 
 
 def _prune(history: HistoryValues, points: list[int], lasting: int) -> list[int]:
@@ -173,7 +171,7 @@ def _prune(history: HistoryValues, points: list[int], lasting: int) -> list[int]
 def _enough_runs(history: HistoryValues, points: list[int]) -> bool:
     """Return whether the newest level has 4 runs or more, and 5 or more from the earliest place where it may begin."""
     start, n = points[-2] if len(points) > 1 else 0, len(history.y)
-    first, _ = possible_places(history, start, points[-1], n, reach=3)
+    first, _ = possible_places(history, start, points[-1], n)
     return n - points[-1] >= FEWEST_RUNS - 1 and n - first >= FEWEST_RUNS
 
 
@@ -217,7 +215,7 @@ def _pool(side: Stretches, prior: float | FloatArray) -> FloatArray:
 
 
 def _inflation(residuals: FloatArray) -> float:
-    """Return the factor, 1 to 6, by which the autocorrelation of residuals inflates the variance of a mean.
+    """Return the factor, 1 to about 6, by which the autocorrelation of residuals inflates the variance of a mean.
 
     It is 1 + 2 sum (1 - l / 6) r_l over 5 lags (Bartlett's weights), less half its standard error, which is
     2.47 / sqrt(n) without correlation, so that chance alone seldom inflates.
@@ -225,9 +223,9 @@ def _inflation(residuals: FloatArray) -> float:
     n, square = len(residuals), float(np.mean(residuals * residuals))
     if square <= 0:
         return 1.0
-    lags = range(1, min(_LAGS, n - 6) + 1)
+    lags = range(1, _LAGS + 1)
     products = [(1 - lag / 6) * float(np.mean(residuals[lag:] * residuals[:-lag])) for lag in lags]
-    return min(max(1 + 2 * sum(products) / square - 0.5 * 2.47 / math.sqrt(n), 1.0), 6.0)
+    return max(1 + 2 * sum(products) / square - 0.5 * 2.47 / math.sqrt(n), 1.0)
 
 
 def _excursions(history: HistoryValues, points: list[int], lasting: int) -> IntArray:

@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import jsonschema
@@ -19,12 +20,12 @@ from msgspec.structs import replace
 from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRecord, HistoryRun
 from perfgate.core.run_history import ApprovedLevel, EnvironmentHistory, LoadedHistory
-from perfgate.history.event_panels import in_time
+from perfgate.history.event_panels import EventGroup, FoundStep, MovedSeries, in_time
 from perfgate.history.events import events_of
 from perfgate.history.series import series_of
 from perfgate.history.store import HistoryColumn, StoredHistory, add
 from perfgate.schemas import FOLDER
-from perfgate.stats.panel_steps import panel_steps
+from perfgate.stats.panel_steps import PanelStep, panel_steps
 
 Command = Callable[..., Done]
 #: The metrics that a change multiplies, by its run: `{20: {"a*": 1.1}}` is +10 % of all metrics of card a.
@@ -204,6 +205,30 @@ def test_a_run_that_is_measured_late_changes_no_id() -> None:
     runs = [HistoryRun(str(i), at(i), sha(i)) for i in range(20)]
     runs[7] = replace(runs[7], time=at(40))
     assert in_time(runs).tolist() == [i for i in range(20) if i != 7]
+
+
+@pytest.mark.parametrize(
+    ("panel", "first", "last", "distance"),
+    [
+        # a change point in these rows, beside a step of panel 0 in rows 18 to 22, the commits between 17 and 22
+        (0, 20, 20, 3.0),
+        (0, 27, 30, 3.0),
+        (0, 28, 30, -1),
+        (0, 10, 13, 3.0),
+        (0, 10, 12, -1),
+        (1, 28, 30, 3.5),  # of another environment the commits count, not the rows
+    ],
+)
+def test_a_change_point_belongs_to_a_step_at_most_five_rows_away(
+    panel: int, first: int, last: int, distance: float
+) -> None:
+    step = PanelStep(26, 20, 18, 22, np.array([5.0]))
+    run = HistoryRun("r26", at(26), sha(26))
+    group = EventGroup([FoundStep(0, step, run, at=20.0, low=17.0, high=22.0, sign=1, machine=False)], 17.0, 22.0)
+    nothing: Any = None
+    moved = MovedSeries(nothing, nothing, column=0, row=first, first=first, last=last)
+    assert group.away(panel, moved, 23.0, 21.0, 23.0) == distance
+    assert EventGroup(group.steps, 17.0, 21.0).away(1, moved, 23.0, 21.0, 23.0) == -1
 
 
 def test_steps_of_a_panel_do_not_depend_on_later_runs() -> None:

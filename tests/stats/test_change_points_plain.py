@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import t as student
 
 from perfgate.stats.change_point_search import candidates_of, partition, place, possible_places, prepare, refine
-from perfgate.stats.change_points import find_change_points
+from perfgate.stats.change_points import _enough_runs, _excursions, _strengths, find_change_points
 
 NAN = math.nan
 
@@ -118,16 +118,16 @@ def refined(h: History, points: Sequence[int]) -> list[int]:
     return bounds[1:-1]
 
 
-def possible(h: History, start: int, point: int, end: int, reach: int = 8) -> tuple[int, int]:
+def possible(h: History, start: int, point: int, end: int) -> tuple[int, int]:
     most = split(h, start, point, end) + 2 * h.noise**2
-    places = range(max(start + 1, point - reach), min(end - 1, point + reach) + 1)
+    places = range(max(start + 1, point - 8), min(end - 1, point + 8) + 1)
     close = [place for place in places if split(h, start, place, end) <= most + 1e-12]
     return close[0], close[-1]
 
 
 def enough(h: History, points: Sequence[int]) -> bool:
     n, point = len(h.y), points[-1]
-    first, _ = possible(h, points[-2] if len(points) > 1 else 0, point, n, 3)
+    first, _ = possible(h, points[-2] if len(points) > 1 else 0, point, n)
     return n - point >= 4 and n - first >= 5
 
 
@@ -136,10 +136,10 @@ def inflation(residuals: Sequence[float]) -> float:
     if square <= 0:
         return 1.0
     total = 1.0
-    for lag in range(1, min(5, n - 6) + 1):
+    for lag in range(1, 6):
         products = [a * b for a, b in zip(residuals[lag:], residuals[:-lag], strict=True)]
         total += 2 * (1 - lag / 6) * sum(products) / len(products) / square
-    return min(max(total - 0.5 * 2.47 / math.sqrt(n), 1.0), 6.0)
+    return max(total - 0.5 * 2.47 / math.sqrt(n), 1.0)
 
 
 def strengths(h: History, points: Sequence[int]) -> list[tuple[float, float, float]]:
@@ -326,15 +326,26 @@ def test_each_step_of_the_search_is_that_of_plain_python(seed: int) -> None:
         assert candidates_of(found).tolist() == candidates(plain)
         some = sorted(rng.sample(range(1, n), min(n - 1, 20)))
         assert partition(found, np.array(some)) == cheapest(plain, some)
-        points = sorted(rng.sample(range(1, n), rng.choice([1, 2, 3])))
-        assert refine(found, points) == refined(plain, points)
-        bounds = [0, *points, n]
-        for start, point, end in zip(bounds, points, bounds[2:], strict=False):
-            for reach in ((), (3,)):
-                assert possible_places(found, start, point, end, *reach) == possible(plain, start, point, end, *reach)
-        places, expected = place(found, points), placed(plain, points)
-        for j, (one, other) in enumerate(zip(places, expected, strict=True)):  # two may be equally good
-            assert one == other or off(plain, points, j, one) == pytest.approx(off(plain, points, j, other), rel=1e-12)
+        for points in (
+            sorted(rng.sample(range(1, n), rng.choice([1, 2, 3]))),
+            sorted({n // 2, n - rng.randint(1, 4)}),
+            sorted({*rng.sample(range(1, min(n - 1, 8)), 2), n - 4}),
+        ):
+            assert refine(found, points) == refined(plain, points)
+            bounds = [0, *points, n]
+            for start, point, end in zip(bounds, points, bounds[2:], strict=False):
+                assert possible_places(found, start, point, end) == possible(plain, start, point, end)
+            places, expected = place(found, points), placed(plain, points)
+            for j, (one, other) in enumerate(zip(places, expected, strict=True)):  # two may be equally good
+                deviations = [off(plain, points, j, at) for at in (one, other)]
+                assert one == other or deviations[0] == pytest.approx(deviations[1], rel=1e-12)
+            assert _enough_runs(found, points) == enough(plain, points)
+            assert _excursions(found, points, 9).tolist() == excursions(plain, points, 9)
+            for noise in (found.noise, 9 * found.noise):  # with much noise, a small variance is not believed
+                t, shift, passes = _strengths(found._replace(noise=noise), points)
+                of_points = strengths(plain._replace(noise=noise), points)
+                for one in zip(t, shift, passes, of_points, strict=True):
+                    assert one[:3] == pytest.approx(one[3], rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(8))

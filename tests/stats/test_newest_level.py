@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from perfgate.stats.change_point_search import HistoryValues
-from perfgate.stats.change_points import _newest_point, _t, _with_newest
+from perfgate.stats.change_point_search import HistoryValues, prepare
+from perfgate.stats.change_points import _excursions, _inflation, _newest_point, _t, _with_newest
 
 
 def history_of(x: list[float], weights: list[float] | None = None) -> HistoryValues:
@@ -23,10 +23,10 @@ def history_of(x: list[float], weights: list[float] | None = None) -> HistoryVal
 def inflation(residuals: list[float]) -> float:
     n, square = len(residuals), statistics.fmean(r * r for r in residuals)
     total = 1.0
-    for lag in range(1, min(5, n - 6) + 1):
+    for lag in range(1, 6):
         products = [a * b for a, b in zip(residuals[lag:], residuals[:-lag], strict=True)]
         total += 2 * (1 - lag / 6) * statistics.fmean(products) / square
-    return min(max(total - 0.5 * 2.47 / math.sqrt(n), 1.0), 6.0)
+    return max(total - 0.5 * 2.47 / math.sqrt(n), 1.0)
 
 
 def expected_t(x: list[float], weights: list[float], old: int) -> float:
@@ -109,6 +109,44 @@ def test_only_the_last_runs_of_the_old_level_count() -> None:
     assert expected_t(early + late + new, [1.0] * 755, 750) < 2
     x = early + late + new
     assert _newest_point(history_of(x), 0) == _newest_point(history_of(late + new), 0) + 600  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("back", "found"), [(150, None), (151, 200)])
+def test_the_old_level_has_its_last_150_runs(back: int, found: int | None) -> None:
+    """One old run is as high as the new level, and it outweighs all others if it counts."""
+    x = [math.sin(i) / 10 for i in range(200)] + [5.0] * 5
+    x[200 - back] = 5.0
+    weights = [1e6 if i == 200 - back else 1.0 for i in range(len(x))]
+    assert _newest_point(history_of(x, weights), 0) == found
+
+
+def test_the_first_level_begins_with_the_first_run() -> None:
+    x = [math.sin(i) / 10 for i in range(15)] + [5.0] * 5
+    assert _with_newest(history_of(x), []) == [15]
+    assert _with_newest(history_of(x[1:]), []) == []
+
+
+@pytest.mark.parametrize(("back", "found"), [(30, []), (31, [0])])
+def test_an_excursion_has_30_runs_of_the_old_level_beside_it(back: int, found: list[int]) -> None:
+    """One old run moves the mean of 30 so much that the new level is not that of before."""
+    x = [0.0] * 40 + [1.0] * 5 + [0.2] * 40
+    x[40 - back] = -30.0
+    assert _excursions(history_of(x), [40, 45], 9).tolist() == found
+
+
+@pytest.mark.parametrize(("new", "found"), [(0.49, [0]), (0.5, []), (-0.49, [0]), (-0.5, [])])
+def test_a_level_returned_if_it_is_less_than_half_the_excursion_away(new: float, found: list[int]) -> None:
+    assert _excursions(history_of([0.0] * 40 + [1.0] * 8 + [new] * 40), [40, 48], 9).tolist() == found
+
+
+def test_values_without_noise_have_that_of_their_levels() -> None:
+    found = prepare([1024.0] * 50 + [1025.0] * 10, None)
+    assert found is not None
+    assert found.noise == pytest.approx(math.log(1025 / 1024) * math.sqrt(50 * 10) / 60)
+
+
+def test_runs_that_are_all_at_their_level_are_not_correlated() -> None:
+    assert _inflation(np.zeros(20)) == 1.0
 
 
 def test_an_older_point_stays_and_is_where_the_old_level_begins() -> None:
