@@ -144,7 +144,8 @@ def test_the_number_of_a_run(series: Series, statistic: str, found: float | str)
 def test_stalled_steps_count_in_no_middle_and_nothing_of_a_trace_is_warm_up() -> None:
     stalled = np.array([False, False, True, False])
     trace = samples(9.0, 1.0, 50.0, 1.0, stalled=stalled)
-    assert Method("mean").measure(trace) == Method("mean", warmup=0).measure(samples(9.0, 1.0, 1.0))
+    for name in ("mean", "median", "p50", "trimmed_mean"):
+        assert Method(name).measure(trace) == Method(name, warmup=0).measure(samples(9.0, 1.0, 1.0))
     assert Method("max").measure(trace).value == 50.0
     assert Method("mean", warmup=1).measure(trace).value == 1.0
     slow_start = [5.0] * 10 + [1.0] * 70

@@ -141,6 +141,7 @@ def first_crossings(information: tuple[float, ...], levels: tuple[float, ...]) -
         ((0.01, 1.0, 2.0), 0.2, 1.0),
         (tuple(map(float, range(2, 11))), 0.005, 1.0),
         ((1.0, 1e6), 0.5, 3.0),
+        ((1.0, 1.02, 20.0), 0.05, 60.0),  # the first look uses so little that its bound is 14 standard deviations away
     ],
 )
 def test_every_look_is_the_first_beyond_its_level_at_its_share(

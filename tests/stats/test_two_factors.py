@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from perfgate.stats.sequential import nominal_levels
-from perfgate.stats.two_factors import CELLS, two_factors
+from perfgate.stats.two_factors import CELLS, LogEffect, two_factors
 
 CODE, ENVIRONMENT = {"new-code", "new"}, {"new-environment", "new"}
 
@@ -53,6 +53,11 @@ def test_what_a_repetition_shares_cancels() -> None:
     assert found is not None
     assert (found.code.low, found.code.high) == (pytest.approx(0.1), pytest.approx(0.1))
     assert (found.environment.estimate, found.code.is_clear) == (pytest.approx(0.02), True)
+
+
+@pytest.mark.parametrize(("low", "high", "is_clear"), [(0.1, 0.2, True), (-2, -1, True), (0, 1, False), (-1, 0, False)])
+def test_an_effect_is_clear_if_its_interval_excludes_0(low: float, high: float, is_clear: bool) -> None:
+    assert LogEffect((low + high) / 2, low, high).is_clear is is_clear
 
 
 def test_an_exact_program_that_did_not_change_has_no_clear_effect() -> None:
