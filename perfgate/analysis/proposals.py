@@ -60,7 +60,7 @@ class Proposal(Struct, frozen=True):
     plans: tuple[Plan, ...]
     limit: str | None
     #: True if the rule is about the time of all calls in a step.
-    is_sum: bool = False
+    is_sum: bool
 
     @property
     def fit(self) -> Fit:
@@ -194,7 +194,7 @@ def _proposal(
     """Return the rule of a metric, or the reason why there is none. Functions in a trace are judged by their sum."""
     series = known[metric]
     is_sum = metric.startswith(DETAILS) and series[0].kind == "samples" and series[0].unit == "s" and STEP in known
-    trial = Trial.of(runs, {metric, STEP} if is_sum else {metric}, today, better)
+    trial = Trial.of(runs, {metric, STEP}, today, better)
     found = trial.fitted((lambda rest: sum_per_step(metric, STEP, rest)) if is_sum else about(metric))
     if isinstance(found, str):
         return found
@@ -254,13 +254,13 @@ _ALL, _DEVICE = "no more work than baseline", "no more device work than baseline
 
 def work_rules(runs: Sequence[Run], today: date) -> list[ProposedRule]:
     """Return the rules about exact work that these runs pass; empty if a run has no counts of work."""
-    counted = [{one.key.metric for one in run.series if one.key.metric.startswith("work.")} for run in runs]
+    counted = [{one.key.metric for one in run.series if one.key.metric.startswith(WORK)} for run in runs]
     if not runs or not all(counted):
         return []
     trial = Trial.of(runs, set.union(*counted), today)
     found = list(_counts(runs, trial))
     fit = trial.fitted(about(DEVICE_TIME), _TOLERANCES)
-    if isinstance(fit, Fit) and all(DEVICE_TIME in names for names in counted):
+    if isinstance(fit, Fit):
         found.append(fit.proposed("work", DEVICE_TIME))
     return [*found, *_input(runs, today)]
 

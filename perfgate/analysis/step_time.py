@@ -41,7 +41,7 @@ _WARMUP, _FEWEST = 3, 12
 Known = Mapping[str, Sequence[Series]]
 
 
-def step_time(known: Known, found: Proposals, runs: int = 0) -> StepTime:
+def step_time(known: Known, found: Proposals, runs: int) -> StepTime:
     """Return the metric of the time of a step, and the reason why no rule should compare it with stored runs, if any.
 
     If no metric has a usual name for it, each rule about a time or a rate sees steps; then it is the first time with a
@@ -158,9 +158,8 @@ def _steadier(wall: str, stem: str, known: Known, runs: int) -> SteadierMetric |
     if noise is None or max(shares, default=0.0) < _LEAST_SHARE:
         return None
     found = {name: own for name in (cpu, instructions) if (own := _noise(known.get(name, ()), runs)) is not None}
-    best = cpu if cpu in found else instructions
-    if instructions in found and found[instructions] <= CLEARLY * found.get(cpu, math.inf):
-        best = instructions
+    use_instructions = instructions in found and found[instructions] <= CLEARLY * found.get(cpu, math.inf)
+    best = instructions if use_instructions else cpu
     if best not in found or is_unsteady(known[best]):
         return None
     is_needed = noise >= _LEAST_NOISE or is_unsteady(known[wall])
