@@ -19,6 +19,7 @@ from perfgate.analysis.proposals import (
     STEP,
     TRACES,
     UNSAID,
+    WORK,
     Proposal,
     Proposals,
     about,
@@ -54,6 +55,7 @@ _PROMISE_OF_TRACES = 3
 _UNSTEADY = "stored runs would not show what they will be on another day"
 #: The formats whose metrics are benchmarks that say nothing about each other.
 _BENCHMARKS = ("asv", "go-test", "google-benchmark", "hyperfine", "pyperf", "pytest-benchmark")
+_OF_WORK = "exact work has rules of its own, such as `no more work than baseline`"
 _NOT_WITH_PAIRS = "few rules need few pairs: add one with `perfgate init --paired --add METRIC RUN...`"
 
 
@@ -86,7 +88,7 @@ def _with_work(advice: Advice, runs: Sequence[Run], work: Sequence[ProposedRule]
     step = advice.step if wide else StepTime(STEP, "the steps of a trace vary too much; their work is exact")
     exact = (DEVICE_TIME, STEP, INPUT)
     left_out = {
-        one.reason: [name for name in one.metrics if name not in exact and not name.startswith((*DETAILS, "work."))]
+        one.reason: [name for name in one.metrics if name not in exact and not name.startswith((*DETAILS, WORK))]
         for one in advice.left_out
     }
     return replace(advice, rules=(*work, *wide), step=replace(step, is_noisy=False), left_out=_left_out(left_out))
@@ -133,21 +135,23 @@ def _left_out(found: Mapping[str, Sequence[str]]) -> tuple[LeftOut, ...]:
 def proposed_for(
     metric: str, runs: Sequence[Run], today: date, *, is_paired: bool = False, better: Mapping[str, Better] = UNSAID
 ) -> ProposedRule | str:
-    """Return the rule for one metric, or the reason why there is none. Every run has the metric."""
+    """Return the rule for one metric, or the reason why there is none. At least one run has the metric."""
     left_out: dict[str, list[str]] = {}
-    known = shared_metrics([_only(run, metric) for run in runs], left_out)
+    runs = [_only(run, metric) for run in runs]
+    known = shared_metrics(runs, left_out)
     ranked(known, left_out, better)
-    if left_out:
-        return next(iter(left_out))
-    found = propose([_only(run, metric) for run in runs], today, better)
-    if is_paired:
-        is_calm = found.rules[:1] and found.rules[0].tolerance <= _TOLERANCES_OF_PAIRS[1]
-        is_calm = is_calm and len(runs) >= RUNS_FOR_A_PROMISE and not is_unsteady(known[metric])
-        return _of_pair(metric, known, _TOLERANCES_OF_PAIRS[not is_calm], better) or "a rule cannot name it"
+    why = next((reason for reason, names in left_out.items() if metric in names), None)
+    if why is not None:
+        return why
+    found = propose(runs, today, better)
     mine = [proposal for proposal in found.rules if proposal.metric == metric]
-    if not mine:
-        return next(reason for reason, names in found.left_out.items() if metric in names)
-    return _usual(mine[0], known)
+    if is_paired:
+        is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not is_unsteady(known[metric])
+        is_calm = is_calm and any(one.tolerance <= _TOLERANCES_OF_PAIRS[1] for one in mine)
+        return _of_pair(metric, known, _TOLERANCES_OF_PAIRS[not is_calm], better) or "a rule cannot name it"
+    if mine:
+        return _usual(mine[0], known)
+    return next((reason for reason, names in found.left_out.items() if metric in names), _OF_WORK)
 
 
 def _only(run: Run, metric: str) -> Run:
@@ -221,7 +225,8 @@ def _of_pairs(
     usual, spreads = _TOLERANCES_OF_PAIRS[not is_calm], {name: spread_of_pairs(made, name) for name in mains}
     cpu = [*_cpu_time(made, [one for one in spreads.values() if one], is_busy=step.is_noisy)]
     room = _ROOM_OF_PAIRS * (2 if cpu else 1)  # three pairs are few, and the CPU time sees smaller changes
-    pairs = [_of_pair(name, known, usual, better, spreads[name], room) for name in mains]
+    tolerances = {name: usual if one is None else _fitting(room * one) for name, one in spreads.items()}
+    pairs = [_of_pair(name, known, tolerances[name], better, spreads[name]) for name in mains]
     rules = [rule for rule in pairs if rule is not None]
     covered = StepTime(mains[0] if mains else None, None if rules else step.trouble or "a rule cannot name it")
     rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B"]
@@ -248,23 +253,20 @@ def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> li
     return list(dict.fromkeys([*longest, *steady]))[:_MOST_PARTS]
 
 
+def _fitting(percent: float) -> int:
+    """Return the smallest usual tolerance of pairs that is at least this one, in percent; or the largest one."""
+    least = max(_TOLERANCES_OF_PAIRS[0], percent)
+    return next((tolerance for tolerance in TOLERANCES if tolerance >= least), TOLERANCES[-1])
+
+
 def _of_pair(
-    metric: str,
-    known: Known,
-    tolerance: int,
-    better: Mapping[str, Better],
-    spread: float | None = None,
-    room: float = _ROOM_OF_PAIRS,
+    metric: str, known: Known, tolerance: int, better: Mapping[str, Better], spread: float | None = None
 ) -> ProposedRule | None:
     """Return the rule for pairs; None if no rule can name the metric.
 
-    `tolerance`: in percent, if the `spread` of pairs was not measured. `room`: the multiple of the spread that is the
-    tolerance in percent.
+    `tolerance`: in percent. `spread`: the relative standard deviation of pairs of one program, or None if unknown.
     """
     series = known[metric][0]
-    if spread is not None:
-        fitting = (percent for percent in TOLERANCES if percent >= max(_TOLERANCES_OF_PAIRS[0], room * spread))
-        tolerance = next(fitting, TOLERANCES[-1])
     sentence = about(metric)(f"within {tolerance}% of baseline")
     towards: Better = direction(metric, series.unit, better.get(metric)) or "lower"
     if sentence is None:
@@ -290,5 +292,5 @@ def _cpu_time(made: Pairs | None, noises: Sequence[float], *, is_busy: bool) -> 
         return
     if any("gpu" in run.environment or run.format in (*_BENCHMARKS, "perfgate") for run in made.base):
         return
-    rule = _of_pair(metric, shared_metrics(made.base, {}), _TOLERANCES_OF_PAIRS[0], UNSAID, spread)
+    rule = _of_pair(metric, shared_metrics(made.base, {}), _fitting(_ROOM_OF_PAIRS * spread), UNSAID, spread)
     yield from [replace(rule, purpose="cpu")] if rule else []
