@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import fmean
+from statistics import fmean, pvariance
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +95,7 @@ def stored_ends(values: dict[int, list[float]]) -> StoredEnds:
     levels = tuple(
         Measurement(place, fmean(ones), session=STORED, runs=len(ones)) for place, ones in logs.items() if ones
     )
-    squares = sum((one - fmean(ones)) ** 2 for ones in logs.values() for one in ones)
+    squares = sum(len(ones) * pvariance(ones) for ones in logs.values() if ones)  # exactly 0 if all are equal
     freedom = sum(len(ones) - 1 for ones in logs.values() if ones)
     is_known = freedom + 1 >= _FEWEST_RUNS and squares > 0
     return StoredEnds(levels, (math.sqrt(squares / freedom), min(freedom, _MOST_FREEDOM)) if is_known else None)
@@ -111,7 +111,7 @@ _NOISES, _REACH, _VAGUE = 33, 12.0, 0.35
 #: The prior standard deviation of the level: any level is possible.
 _LEVEL = 1.0
 #: The same for pairs: the order of two programs that take turns moves their ratio by up to this much, as a share
-#: (`judge.pairs.LEAST_TOLERANCE`).
+#: (see `LEAST_TOLERANCE_OF_PAIRS` in `judge.decide.change`).
 _ORDER = 0.006
 #: The prior standard deviations of the drift, per hour, and of the level of a later session.
 _DRIFT, _SESSION = 0.008, 0.02

@@ -38,6 +38,8 @@ _LARGEST = 0.9
 #: The noise is known from this many degrees of freedom on. With fewer, the answer and the position before it are
 #: measured this many times.
 _KNOWN, _VERIFIED = 14.0, 2
+#: The logarithm of the largest relative change that is shown: more may be too large for a number.
+_LARGEST_LOG = 700.0
 #: The fault if the search ended before it began.
 USED_UP = "runs or time were used up before both ends were measured"
 #: The most positions that the answer lists.
@@ -212,7 +214,7 @@ def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Me
         # the bits that are missing, divided by the bits of the next run
         _, bits = best(found, candidates(found, evidence.skipped), lambda _: 1.0)
         more = max(1, math.ceil(entropy(found, evidence.skipped) / max(bits, 1e-3)))
-    relative = [math.expm1(value) for value in change]
+    relative = [math.expm1(min(value, _LARGEST_LOG)) for value in change]
     return SearchResult(
         outcome, suspects, blamed, relative[0], relative[1], relative[2], len(evidence.measurements), more, found
     )

@@ -19,8 +19,9 @@ from perfgate.workspace.output_files import replace_file
 
 _QUESTION, _MEASUREMENTS = "question.json", "measurements"
 _SECONDS_AN_HOUR = 3600.0
-#: Larger numbers of a search, and later times in seconds since 1970, are impossible.
-_MOST, _LATEST = 1_000_000, 1e11
+#: Larger counts and variances, later times in seconds since 1970, and larger values are impossible; so are larger
+#: logarithms of a number that a file can have.
+_MOST, _LATEST, _LARGEST, _LARGEST_LOG = 1_000_000, 1e11, 1e308, 750.0
 
 
 class StoredMeasurement(Struct, frozen=True):
@@ -95,11 +96,11 @@ class BisectFolder(Struct):
         return Measurements(measured, {one.position: one.skipped for one in self.stored if one.skipped is not None})
 
 
-def open_folder(path: Path, keep: str, question: Mapping[str, object]) -> BisectFolder:
+def open_folder(path: Path, keep: str, question: Mapping[str, object], positions: int) -> BisectFolder:
     """Open the folder of a search, or make it. Raises Refused if it has another question or a damaged file.
 
     `keep`: the folder as the user named it, for messages. `question`: everything that the measurements depend on, as
-    plain JSON.
+    plain JSON. `positions`: the number of items of the search.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -112,14 +113,14 @@ def open_folder(path: Path, keep: str, question: Mapping[str, object]) -> Bisect
             replace_file(str(file), (json.dumps(question, indent=1) + "\n").encode())
         files = sorted((path / _MEASUREMENTS).glob("*.json"))
         known = _read(file)
-        if known != json.loads(json.dumps(question)) and not files:  # nothing was measured: nothing can be mixed up
+        if known != dict(question) and not files:  # nothing was measured: nothing can be mixed up
             replace_file(str(file), (json.dumps(question, indent=1) + "\n").encode())
-        elif known != json.loads(json.dumps(question)):
+        elif known != dict(question):
             differing = [name for name in question if known.get(name) != question[name]]
             why = f"has a search that asks something else ({', '.join(differing) or 'other options'})"
             other = next(name for at in count(2) if not Path(name := f"{keep}-{at}").exists())
             raise Refused(f"--keep {keep}: {why}: use another folder (--keep {other}), or remove {keep}")
-        return BisectFolder(path, [_stored(one) for one in files])
+        return BisectFolder(path, [_stored(one, positions) for one in files])
     except OSError as error:
         raise Refused(f"--keep {keep}: cannot be used: {error.strerror or error}") from None
 
@@ -135,15 +136,16 @@ def _read(file: Path) -> dict[str, object]:
     return found
 
 
-def _stored(file: Path) -> StoredMeasurement:
+def _stored(file: Path, positions: int) -> StoredMeasurement:
     """Return the measurement in a file. Raises Refused if it is damaged, or has impossible values."""
     found = _read(file)
     with suppress(TypeError, OverflowError):
         one = StoredMeasurement(**found)  # type: ignore[arg-type]
         counts = (one.number, one.position, one.session, one.beside, one.started)
-        numbers = (one.log_value, one.within, one.at / _LATEST, 0 if one.value is None else one.value / 1e300)
+        sizes = (one.within / _MOST, one.at / _LATEST, 0.0 if one.value is None else one.value / _LARGEST)
         are_counts = all(type(count) is int and 0 <= count < _MOST for count in counts)
-        are_numbers = are_counts and all(abs(number) < _MOST for number in numbers)
-        if are_numbers and "\0" not in one.item + one.results + (one.skipped or ""):
+        are_sizes = abs(one.log_value) < _LARGEST_LOG and all(0 <= size < 1 for size in sizes)
+        is_in_list = are_counts and max(one.position, one.beside) < positions
+        if is_in_list and are_sizes and "\0" not in one.item + one.results + (one.skipped or ""):
             return one
     raise Refused(f"{shown_path(str(file))}: is damaged: remove it, and measure again")

@@ -204,7 +204,7 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
         claim(path, keep, "perfgate bisect")
     except OSError as error:
         raise Refused(f"--keep {keep}: cannot be made: {error.strerror or error}") from None
-    folder = open_folder(path, keep, _question(task, items))
+    folder = open_folder(path, keep, _question(task, items), len(items.names))
     if folder.stored:
         task.tell(f"going on with {plural(len(folder.stored), 'measurement')} in {keep}")
     with item_runner(task.request.program(task.ruleset), path, items.names, items.commits) as runner:

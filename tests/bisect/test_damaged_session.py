@@ -40,6 +40,6 @@ def test_a_damaged_file_is_said(tmp_path: Path, text: str) -> None:
     file = tmp_path / "1.json"
     file.write_text(text)
     with pytest.raises(Refused, match=r"is damaged.*: remove it, and measure again"):
-        session._stored(file)
+        session._stored(file, 9)
     file.write_text(SOUND)
-    assert session._stored(file).value == 0.1
+    assert session._stored(file, 9).value == 0.1
