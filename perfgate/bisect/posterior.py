@@ -31,8 +31,8 @@ from msgspec.structs import replace
 from perfgate.bisect.measurements import Design, Hypotheses, IntArray, Measurement, Model, Prediction
 from perfgate.stats.distributions import FloatArray, normal_tail
 
-#: The mixture of the size of a change: the ratio of neighbouring sizes, and the standard deviation of each, relative to
-#: it, so that they overlap. The smallest size is twice the tolerance (as in `at_worst`), and reaches down to it.
+#: The sizes of a change: the ratio of neighbouring ones, and the standard deviation of each, relative to it, so that
+#: they overlap. The smallest is twice the tolerance (as in `at_worst`), and reaches down to it.
 _SIZE_STEP, _SIZE_SPREAD = 2.0, 0.35
 #: The largest size of a change, as a logarithm: a factor of 20.
 _LARGEST = 3.0
@@ -43,8 +43,7 @@ _NOTHING, _ANOTHER = 0.15, 0.15
 #: The weights of the measurements are computed this many times, each time from the posterior before.
 _ROUNDS = 2
 _TINY = 1e-300
-#: The machine may be another one than that of the stored runs: the standard deviation of its level, as a logarithm,
-#: and the prior odds of that: 1 to 10.
+#: Another machine than that of the stored runs: the standard deviation of its level, as a logarithm, and its prior odds.
 _OTHER, _ODDS = 0.1, 0.1
 #: Stored runs are used if the machine is the same with at least this probability.
 _SAME = 0.75
@@ -185,8 +184,7 @@ def _log_noise_prior(model: Model, noises: FloatArray) -> FloatArray:
     squares = (model.s0 / noises) ** 2
     density = model.d0 / 2 * (np.log(squares) - squares)
     density -= density.max()
-    weighed: FloatArray = density - np.log(np.exp(density).sum())
-    return weighed
+    return np.asarray(density - np.log(np.exp(density).sum()), dtype=np.float64)
 
 
 class _Group(Struct, frozen=True):
@@ -290,8 +288,7 @@ def _mixture(
 def agreed_posterior(model: Model, measurements: Sequence[Measurement]) -> Posterior:
     """Return `posterior`; without the stored runs if the machine is probably another one now.
 
-    The probability density of the stored runs, given all new measurements, is compared under two hypotheses: the same
-    machine, or another one, on which the stored runs can be anywhere around the new ones.
+    The density of the stored runs, given all new measurements, is compared on the same machine and on another one.
     """
     alone = posterior(replace(model, stored=()), measurements)
     if not model.stored:
