@@ -43,7 +43,7 @@ _NOTHING, _ANOTHER = 0.15, 0.15
 #: The weights of the measurements are computed this many times, each time from the posterior before.
 _ROUNDS = 2
 _TINY = 1e-300
-#: Another machine than that of the stored runs: the standard deviation of its level, as a logarithm, and its prior odds.
+#: Another machine than that of the stored runs: the standard deviation of its level, a logarithm, and its prior odds.
 _OTHER, _ODDS = 0.1, 0.1
 #: Stored runs are used if the machine is the same with at least this probability.
 _SAME = 0.75
