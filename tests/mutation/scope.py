@@ -18,6 +18,7 @@ CORE = (
     "perfgate/stats/*.py",
     "perfgate/bisect/*.py",
     "perfgate/history/*.py",
+    "perfgate/history/imports/*.py",
     "perfgate/cli/entry.py",
     "perfgate/cli/printing.py",
 )
