@@ -37,6 +37,8 @@ LEAST_CHANGE, STANDARD_ERRORS = 0.1, 3.0
 _NEAR = 0.02
 #: The prior of the noise between runs, a relative standard deviation with the weight of two runs.
 _PRIOR = 0.01
+#: Sizes are used below this number and compared with base values above its reciprocal, so that nothing overflows.
+_LARGEST = 1e100
 
 
 class Size(Struct, frozen=True):
@@ -112,7 +114,7 @@ def _change(base: Sequence[Size], new: Sequence[Size]) -> float | None:
     """The relative change of the mean; None if it is small, or if noise may explain it."""
     values, others = [one.value for one in base], [one.value for one in new]
     before, now = fmean(values), fmean(others)
-    if not before > 0 or not math.isfinite(now) or min(values) <= now <= max(values):
+    if before <= 1 / _LARGEST or min(values) <= now <= max(values):
         return None
     change = now / before - 1
     error = fmean(one.error for one in (*base, *new))
@@ -144,7 +146,10 @@ def _sizes(run: Run, names: Collection[tuple[Key, str]] | None = None) -> dict[t
 
 @np.errstate(all="ignore")
 def size_of(series: Series) -> Size | None:
-    """The median of samples after warm-up, the number of a value, the mean of an aggregate; None if there is none."""
+    """Return the median of samples after warm-up, the number of a value, or the mean of an aggregate.
+
+    The result is None if there is no such number, or if it is too large for calculations.
+    """
     samples = series.values
     if series.kind == "samples" and len(samples):
         run = steady_run(samples, "auto", BETTER_BY_UNIT.get(series.unit, "neither"))
@@ -157,7 +162,8 @@ def size_of(series: Series) -> Size | None:
         value = printed.get("median" if series.kind == "summary" else "mean", printed.get("mean", math.nan))
         total = printed.get("total", printed.get("mean", value) * printed.get("count", 1.0))
         error = 0.0
-    return Size(value, error, total) if math.isfinite(value) and math.isfinite(total) else None
+    is_usable = all(abs(one) < _LARGEST for one in (value, error, total))
+    return Size(value, error, total) if is_usable else None
 
 
 def _times(sizes: Mapping[tuple[Key, str], Size]) -> dict[str, float]:
@@ -212,15 +218,12 @@ def time_named(times: Mapping[str, float], named: Collection[str], format: str) 
     for name in own:
         below.setdefault(around(name, hooks, nesting), []).append(name)
 
-    def seen(name: str, outer: frozenset[str]) -> float:
-        """Return the named time in a timer; `outer` are the hooks around it, so that a circle ends."""
-        hook = hook_of(name)
-        if name in seen_names or hook in outer:
-            return own[name] if name in seen_names else 0.0
-        return min(own[name], math.fsum(seen(one, outer | {hook}) for one in below.get(hook, ())))
+    def seen(name: str) -> float:
+        """Return the named time in a timer."""
+        return own[name] if name in seen_names else min(own[name], math.fsum(map(seen, below.get(hook_of(name), ()))))
 
-    tops = below.get(None, [])
-    found = math.fsum(seen(name, frozenset()) for name in tops)
+    tops = below.get(None, [])  # the place of a timer depends on its hook alone, so no circle begins here
+    found = math.fsum(map(seen, tops))
     whole = step_time(times, format)
     total = whole.seconds if whole.is_measured else math.fsum(own[name] for name in tops)
     return min(found, total), total
