@@ -57,9 +57,7 @@ def _of_rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Plan]:
     subjects = find_subjects(rule.sentence, runs)
     for clause in rule.clauses:
         if isinstance(clause.asks, WorkClause):
-            exact = "exact: one run shows every change"
-            plan = _without(rule, clause, case, None, exact)
-            yield replace(plan, metric=rule.sentence.subject_text, asks=clause.text)
+            yield _without(rule, clause, case, None, "exact: one run shows every change")
             continue
         if not subjects:
             yield _without(rule, clause, case, None, f"the stored runs have no metric {rule.sentence.subject_text}")
