@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from stories import case, ruleset, series
+from stories import bare, case, ruleset, series
 
-from perfgate.analysis.distortions import reading, ways
+from perfgate.analysis import distortions
+from perfgate.analysis.distortions import added_work, reading, ways
 from perfgate.analysis.selftest import self_test
 from perfgate.core import Key, Run, Series, Verdict, read_only
 from perfgate.judge.verdicts import judge
@@ -94,6 +95,14 @@ def test_few_values_stay_at_least_one_and_keep_their_steps_while_they_are_as_man
     assert tail.steps.tolist() == [7, 8]
     nothing = series("io", "s", [])
     assert worse("io within 5% of baseline", run(nothing), 2.0) == [[[]]] * 5
+
+
+@pytest.mark.parametrize("sentence", ["warmup.steps under 9", "warmup.steps - io under 9"])
+def test_a_slow_start_is_a_way_for_rules_about_the_warm_up(sentence: str) -> None:
+    values = np.arange(1.0, 9.0)
+    slow = [[*(2 * values[:2]), *values[2:]]]
+    assert slow in worse(sentence, run(series("io", "s", list(values))), 2.0)
+    assert slow not in worse("io under 9 s", run(series("io", "s", list(values))), 2.0)
 
 
 READS = [
@@ -190,5 +199,72 @@ def test_each_clause_of_a_rule_is_shown_a_change_just_beyond_its_own_edge() -> N
 
 def test_half_of_the_values_are_tried_where_fewer_are_too_few_to_be_judged() -> None:
     """Of ten values five are still judged; a third of them, and a thousandth, are an error."""
-    (proof,) = self_test(case("  - a count at least 8\n", run(series("a", "s", [1.0] * 10)), runs=0))
+    rule = "  - {assert: a count at least 8, min_samples: 5}\n"
+    (proof,) = self_test(case(rule, run(series("a", "s", [1.0] * 10)), runs=0))
     assert (proof.state, proof.fails_at) == ("proven", 7.0)
+
+
+@pytest.mark.parametrize(("values", "least", "telling"), [(10, 8, [2.0]), (15, 7, [3.0]), (10, 1, [])])
+def test_the_amounts_that_tell_whether_a_way_makes_a_rule_fail(values: int, least: int, telling: list[float]) -> None:
+    """Fewer than five values are an error, so a larger amount does not fail."""
+    asked = bare(f"{{assert: a count at least {least}, min_samples: 5}}", [run(series("a", "s", [1.0] * values))])
+    (rule,), (new,) = asked.ruleset.rules, asked.new
+
+    def fails(amount: float) -> bool:
+        worse = (replace(asked, new=(way.applied(new, amount),)) for way in ways(rule, asked.ruleset, [new], ()))
+        return any(verdict.outcome == "fail" for one in worse for verdict in judge(one))
+
+    assert [amount for amount in distortions.TELLING if fails(amount)] == telling
+
+
+def count(metric: str, value: float, **labels: str) -> Series:
+    return series(metric, "count", [value] * 8, **labels)
+
+
+WORK = (
+    *(count("work.kernels", 250), count("work.launches", 249), count("work.syncs", 1), count("work.allocations", 0)),
+    *(count("work.copies", 7, kind="DtoH"), count("work.copies", 7, kind="HtoD")),
+    *(series("work.device_time", "s", [1.0] * 20), series("forward", "s", [1.0] * 20)),
+)
+KINDS = ["a kernel and its launch", "a synchronisation", "a copy to the host", "an allocation", "2% of device time"]
+ADDED = [
+    # a rule, and the work that makes it fail
+    ("work.kernels at most 250", ["a kernel and its launch"]),
+    ("work.kernels at most 251", []),
+    ("work.launches at most 249", ["a kernel and its launch"]),
+    ("work.launches at most 250", []),
+    ("work.syncs at most 1", ["a synchronisation"]),
+    ("work.syncs at most 2", []),
+    ('work.copies{kind="DtoH"} at most 7', ["a copy to the host"]),
+    ('work.copies{kind="DtoH"} at most 8', []),
+    ('work.copies{kind="HtoD"} at most 7', []),
+    ("work.allocations at most 0", ["an allocation"]),
+    ("work.device_time within 0.5% of baseline", ["2% of device time"]),
+    ("work.device_time within 1.9% of baseline", []),
+    ("forward at most 1 s", []),
+    ("work.syncs under 1", KINDS),
+    ("{assert: work.syncs at most 1, severity: warning}", []),
+]
+
+
+@pytest.mark.parametrize(("rule", "failing"), ADDED)
+def test_the_work_that_makes_a_rule_fail(rule: str, failing: list[str]) -> None:
+    found = {one.what: one.rules for one in added_work(bare(rule, [run(*WORK)], [run(*WORK)] * 5))}
+    assert list(found) == KINDS
+    name = rule.removeprefix("{assert: ").partition(",")[0]
+    assert {what for what, rules in found.items() if rules} == set(failing)
+    assert {rules for rules in found.values() if rules} <= {(name,)}
+
+
+def test_work_that_was_not_counted_is_not_added() -> None:
+    held = run(count("work.copies", 7, kind="HtoD"), count("work.launches", 7), count("work.syncs", 7))
+    found = added_work(bare("work.syncs at most 7", [held]))
+    assert [one.what for one in found] == ["a kernel and its launch", "a synchronisation"]
+
+
+def test_runs_are_repeated_until_they_are_as_many_as_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(distortions, "judge", lambda asked: seen.append(len(asked.new)) or ())
+    for runs in range(1, 5):
+        list(added_work(bare("work.syncs at most 1", [run(count("work.syncs", 1))] * runs)))
+    assert seen == [3, 4, 3, 4]
