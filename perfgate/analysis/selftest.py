@@ -194,7 +194,7 @@ def _by_name(verdicts: Sequence[Verdict]) -> dict[_Name, Verdict]:
 
 
 def _fails(verdict: Verdict) -> bool:
-    return verdict.exit_code == 1 or verdict.outcome == "fail"
+    return verdict.outcome == "fail"
 
 
 def _badness(verdict: Verdict) -> tuple[bool, bool]:

@@ -159,7 +159,8 @@ def size_of(series: Series) -> Size | None:
         total = float(samples.mean()) * (series.thinned_from or len(samples))
     else:
         printed = {"mean": float(samples[0])} if series.kind == "value" else dict(series.aggregate)
-        value = printed.get("median" if series.kind == "summary" else "mean", printed.get("mean", math.nan))
+        mean = printed.get("mean", math.nan)
+        value = printed.get("median", mean) if series.kind == "summary" else mean
         total = printed.get("total", printed.get("mean", value) * printed.get("count", 1.0))
         error = 0.0
     is_usable = all(abs(one) < _LARGEST for one in (value, error, total))

@@ -9,9 +9,12 @@ import pytest
 from msgspec.structs import replace
 from stories import CALIBRATED, SHORT, as_dict, bare, case, check_golden, run, run_of, series, told
 
+from perfgate.analysis import selftest
 from perfgate.analysis.plan import plans
 from perfgate.analysis.selftest import exit_code, self_test
-from perfgate.core import CalibratedPrior, Key, Series, read_only
+from perfgate.core import CalibratedPrior, Key, Series, Verdict, read_only
+from perfgate.judge.evidence import Case
+from perfgate.judge.verdicts import judge
 
 PROVEN = {
     "changes": """\
@@ -180,6 +183,7 @@ RANKS = [
     # the values of the ranks, a setting of the rule, the exit code, and which rank is told of
     ((1.0, 1.06), "", 3, "undecided: x median on rank 1"),
     ((1.06, 1.0), "", 3, "undecided: x median on rank 0"),
+    ((1.06, 1.06), "", 3, "undecided: x median on rank 0"),
     ((1.06, 1.04), "on_inconclusive: fail", 1, "fail: x median on rank 1"),
     ((1.04, 1.06), "on_inconclusive: fail", 1, "fail: x median on rank 0"),
     ((1.06, 1.04), "on_inconclusive: warn", 3, "undecided: x median on rank 0"),
@@ -224,3 +228,75 @@ def test_a_glob_of_which_one_metric_alone_is_asked_for_does_not_notice_that_it_i
     (proof,) = self_test(replace(bare("x* under 9 s", [X]), only=("x",)))
     assert (proof.state, proof.misses) == ("unable", False)
     assert proof.reason == "on_missing: error: a missing x does not block"
+
+
+BY_CHOICE = [
+    # a setting of the rule, and why its failure does not block
+    ("severity: warning", "severity: warning: a failure is reported but does not block"),
+    ('quarantine: {until: "2026-02-01", reason: noisy}', "quarantined until 2026-02-01 (noisy)"),
+    ('quarantine: {until: "2025-12-01", reason: noisy}', ""),
+    (
+        'severity: warning, quarantine: {until: "2025-12-01", reason: noisy}',
+        "severity: warning: a failure is reported but does not block",
+    ),
+    ("on_missing: warn", "on_missing: warn: a missing x does not block"),
+]
+
+
+@pytest.mark.parametrize(("setting", "reason"), BY_CHOICE)
+def test_a_failure_that_does_not_block_by_choice(setting: str, reason: str) -> None:
+    held = run_of(*X.series, series("y", "s", [1.0]))
+    (proof,) = self_test(bare(f"{{assert: x under 1.5 s, {setting}}}", [held]))
+    assert (proof.state, proof.reason) == ("by-choice" if reason else "proven", reason)
+
+
+def test_an_expected_failure_is_not_tested() -> None:
+    (proof,) = self_test(bare('{assert: x under 0.5 s, expect_fail: {reason: known, until: "2026-06-01"}}', [X]))
+    assert (proof.state, proof.fails_at) == ("by-choice", None)
+    assert "known" in proof.reason
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
+    """The cases that a self-test judges."""
+    found: list[Case] = []
+
+    def keep(asked: Case) -> tuple[Verdict, ...]:
+        found.append(asked)
+        return judge(asked)
+
+    monkeypatch.setattr(selftest, "judge", keep)
+    return found
+
+
+@pytest.mark.parametrize(("runs", "looked_at", "pairs"), [(1, 3, 10), (2, 4, 10), (3, 3, 12), (4, 4, 12), (11, 11, 11)])
+def test_runs_are_repeated_as_a_gate_measures_again(judged: list[Case], runs: int, looked_at: int, pairs: int) -> None:
+    """Up to three runs are compared with stored ones, and up to ten pairs are made; a limit is judged as it is."""
+    self_test(bare("x within 5% of baseline", [X] * runs, [X] * 5))
+    assert {len(asked.new) for asked in judged} == {runs, looked_at}
+    judged.clear()
+    self_test(bare("x within 5% of baseline", [X] * runs, [X] * runs, pairing="one-process"))
+    assert {(len(asked.new), len(asked.baseline.runs)) for asked in judged} == {(pairs, pairs)}
+    judged.clear()
+    self_test(bare("x under 9 s", [X] * runs))
+    assert {len(asked.new) for asked in judged} == {runs}
+
+
+def test_without_a_run_nothing_can_fail() -> None:
+    for more in ({}, {"pairing": "one-process"}):
+        (proof,) = self_test(bare("x within 5% of baseline", [], [X] * 5, **more))
+        assert (proof.state, proof.exit_code) == ("blocked", 3)
+
+
+WORK = [
+    # a rule, and how often runs are judged
+    ("x under 9 s", 2 + 1 + 3),  # unchanged, without x, 1000 times as long, and up to 1.05 times the limit
+    ("x count at most 50", 2 + 5 * 3 + 1 + 10),  # five ways never fail; three times as many values do
+    ("load count at most 50", 1 + 7 * 3 + 7),  # seven ways never fail; the largest amount of each is asked why
+]
+
+
+@pytest.mark.parametrize(("rule", "times"), WORK)
+def test_a_way_that_fails_nothing_is_not_tried_at_every_amount(judged: list[Case], rule: str, times: int) -> None:
+    self_test(bare(rule, [run_of(*X.series, replace(PRINTED.series[0], key=Key("load")))]))
+    assert len(judged) == times
