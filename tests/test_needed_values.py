@@ -13,11 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Done, write_log, write_rules
+from msgspec.structs import replace
 
+from perfgate.analysis.needed_values import NeededValues, fingerprint, needed_by
 from perfgate.commands import preparing
-from perfgate.core import Run
+from perfgate.core import Key, Run, Series, read_only
+from perfgate.core.call_trees import CallNode, CallTree
+from perfgate.core.outlines import Fingerprint, Outline, Outlines
 from perfgate.core.packed_trees import PackedTrees
 from perfgate.judge.stalls import STALL_METRICS
+from perfgate.rules.load import load_rules
+from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import inputs
 
 Command = Callable[..., Done]
@@ -168,3 +174,152 @@ def test_logs_keep_all_values(folder: Path, perfgate: Command, monkeypatch: pyte
     read = _read(monkeypatch)
     perfgate("check", "run")
     assert {series.key.metric for run in read for series in run.series} == {"forward", "backward"}
+
+
+# --- without a command -----------------------------------------------------------------------------------------------
+
+
+def rules_of(*sentences: str, head: str = "") -> Ruleset:
+    text = f"version: 1\n{head}rules:\n" + "".join(f"  - '{sentence}'\n" for sentence in sentences)
+    found, problems = load_rules([("rules.yaml", text.encode())])
+    assert found is not None, problems
+    return found
+
+
+NAMES = ("x", "x.part", "y", "y.part", "z", "share", "kernel.a", "kernel.b")
+NEEDED: list[tuple[tuple[str, ...], str, set[str]]] = [
+    # rules, what stands above them, and the metrics of these whose values they need
+    (("x under 1 s",), "", {"x"}),
+    (("x within 5% of baseline",), "", {"x", "x.part"}),
+    (("x under 1 s and within 5% of baseline",), "", {"x", "x.part"}),
+    (("x under 1 s", "y within 5% of baseline"), "", {"x", "y", "y.part"}),
+    (("x on the slowest rank at most 2x the median rank",), "", {"x"}),
+    (("x / y under 1",), "", {"x", "y"}),
+    (("kernel.? under 1 s",), "", {"kernel.a", "kernel.b"}),
+    (("kernel.[!b] under 1 s",), "", {"kernel.a"}),
+    (("k*a under 1 s",), "", {"kernel.a"}),
+    (("z under 1 s",), "metrics: {share: x / y}\n", {"x", "y", "z", "share"}),
+]
+
+
+@pytest.mark.parametrize(("sentences", "head", "needed"), NEEDED)
+def test_the_metrics_whose_values_rules_need(sentences: tuple[str, ...], head: str, needed: set[str]) -> None:
+    found = needed_by([rules_of(*sentences, head=head)], with_sizes=True)
+    assert found is not None
+    assert {name for name in NAMES if found.reads(name)} == needed
+    assert all(map(found.reads, STALL_METRICS))
+    assert found.with_sizes
+
+
+def test_the_rules_of_all_suites_count_and_a_model_needs_all_values() -> None:
+    first, second = rules_of("x under 1 s"), rules_of("y under 1 s")
+    both = needed_by([first, second], with_sizes=False)
+    assert both is not None
+    assert [both.reads(name) for name in "xyz"] == [True, True, False]
+    model: Any = object()
+    assert needed_by([first, replace(second, model=model)], with_sizes=True) is None
+
+
+def samples(metric: str, *values: float, unit: str = "s", **labels: str) -> Series:
+    return Series(Key.of(metric, **labels), unit, "samples", read_only(np.array(values)))
+
+
+ZEROS = read_only(np.zeros((1, 2)))
+TREE = CallTree("0", (CallNode("step", "step", -1),), ZEROS, ZEROS, ZEROS)
+STEPS, X, Y = samples("step.time", 1, 1, rank="0"), samples("x", 2, 2, 2, rank="0"), samples("y", 4, 6, rank="0")
+
+
+def trace(*series: Series, **more: Any) -> Run:
+    return Run("r0.json", "torch-trace", series, **({"call_trees": (TREE,)} | more))
+
+
+def shortened(run: Run, *, with_sizes: bool = True) -> Run:
+    """The run with the values of `x` and `step.time` alone."""
+    (found,) = NeededValues(frozenset(["x", "step.time"]), (), with_sizes).shortened((run,))
+    return found
+
+
+def outline(run: Run, metric: str, unit: str = "s") -> Outline:
+    assert run.outlines is not None
+    return run.outlines.of[metric, (), unit]
+
+
+def test_values_that_no_rule_needs_become_outlines() -> None:
+    found = shortened(trace(STEPS, X, Y, samples("y", 8, rank="0", device="1")))
+    assert found.series == (STEPS, X)
+    assert outline(found, "y") == Outline(
+        (5.0, 8.0), (pytest.approx(1.8581 / 2**0.5 / 5), 0.0), (10.0, 8.0), (5.0, 8.0)
+    )
+    assert found.outlines is not None
+    assert found.outlines.fingerprints.keys() == {"0"}
+    assert isinstance(found.call_trees, PackedTrees)
+    assert len(found.call_trees) == 1
+
+
+def test_without_stored_runs_only_the_time_of_a_step_is_outlined() -> None:
+    found = shortened(trace(STEPS, X, Y, samples("n", 3, unit="count", rank="0"), call_trees=()), with_sizes=False)
+    assert outline(found, "y") == Outline(per_step=(5.0,))
+    assert outline(found, "n", "count") == Outline()
+    assert found.call_trees == ()
+
+
+def test_ranks_without_a_number_are_left_out_of_an_outline() -> None:
+    found = outline(shortened(trace(STEPS, X, samples("y", 1, np.nan, rank="0"))), "y")
+    assert found == Outline()
+
+
+@pytest.mark.parametrize(("steps", "per_step"), [((), 10.0), ((1.0,), 10.0), ((1.0, 1.0), 5.0)])
+def test_a_trace_has_at_least_one_step(steps: tuple[float, ...], per_step: float) -> None:
+    assert outline(shortened(trace(samples("step.time", *steps, rank="0"), Y)), "y").per_step == (per_step,)
+
+
+KEPT = [
+    # runs that stay as they are
+    replace(trace(STEPS, X, Y), format="results"),
+    trace(STEPS, X, Y, call_trees=()),
+    trace(STEPS, X),
+    trace(STEPS, X, Y, samples("y", 1, rank="1")),
+    trace(STEPS, X, Y, samples("z", 1)),
+    trace(STEPS, X, replace(Y, groups=("a", "b"))),
+    trace(STEPS, X, replace(Y, kind="value", values=read_only(np.array([1.0])))),
+]
+
+
+@pytest.mark.parametrize("run", KEPT)
+def test_a_run_that_is_no_trace_of_one_rank_stays_as_it_is(run: Run) -> None:
+    assert shortened(run) is run
+
+
+def test_a_rank_may_be_unknown_and_may_have_outlines_already() -> None:
+    y = samples("y", 4, 6)
+    packed, known = PackedTrees((TREE,)), Outlines({("z", (), "s"): Outline()}, {"": Fingerprint(b"z", 2.0)})
+    found = shortened(trace(samples("x", 1), y, outlines=known, call_trees=packed))
+    assert found.call_trees is packed
+    assert found.outlines is not None
+    assert found.outlines.of.keys() == {("z", (), "s"), ("y", (), "s")}
+    own = fingerprint([y])
+    assert found.outlines.fingerprints == {"": Fingerprint(b"z" + own.digest, 2.0 + own.bits)}
+
+
+OTHERS = [
+    # series with other values, or other names of them, than those of `y` with 4 and 6
+    samples("y", 4, 6.1, rank="0"),
+    samples("y", 6, 4, rank="0"),
+    samples("z", 4, 6, rank="0"),
+    samples("y", 4, 6, rank="1"),
+    samples("\ud800", 4, 6, rank="0"),
+    samples("y", 4, 6, 6, rank="0"),
+]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_other_values_or_names_have_another_fingerprint(other: Series) -> None:
+    assert fingerprint([Y]).digest != fingerprint([other]).digest
+
+
+def test_a_fingerprint_is_of_noise_in_any_order() -> None:
+    found = fingerprint([X, Y])
+    assert fingerprint([Y, samples("memory", 9, unit="B"), X, samples("n", 9, unit="count")]) == found
+    assert (len(found.digest), found.bits) == (16, fingerprint([Y]).bits)  # equal values tell nothing
+    assert fingerprint([Y, samples("z", 1, 2, 3, 4)]).bits == pytest.approx(2 * 1 + 4 * 2)  # n values of n: n log2(n)
+    assert fingerprint([]).bits == 0.0
