@@ -68,7 +68,7 @@ def _calibrated(evidence: Evidence, levels: Sequence[str]) -> CalibratedPrior:
     if pairing is None:
         noise = [_between_runs(evidence, new, levels) for new, _ in _by_rank(evidence)]
     else:
-        noise = [_between_pairs(evidence, new, base, Prior(*PRIORS[pairing])) for new, base in _by_rank(evidence)]
+        noise = [_between_pairs(evidence, new, base, pairing) for new, base in _by_rank(evidence)]
     usable = min((one.usable for one in noise), default=0)
     priors = [one.prior for one in noise if one.prior is not None]
     if not priors or len(priors) < len(noise):
@@ -117,14 +117,14 @@ def _between_runs(evidence: Evidence, runs: Sequence[Members], levels: Sequence[
     return _Noise(measures, sum(map(has_logarithm, measures)), prior_of_levels(found) if enough else None)
 
 
-def _between_pairs(evidence: Evidence, new: Sequence[Members], base: Sequence[Members], believed: Prior) -> _Noise:
-    """Return the noise between the pairs with the metric on both sides; `believed`: the prior. Raises NotAvailable."""
+def _between_pairs(evidence: Evidence, new: Sequence[Members], base: Sequence[Members], pairing: str) -> _Noise:
+    """Return the noise between the pairs with the metric on both sides. Raises NotAvailable."""
     present = [i for i in range(len(new)) if new[i] and base[i]]
     base_side, new_side = (evidence.measured([side[i] for i in present]) for side in (base, new))
-    pairing = evidence.case.baseline.pairing or "whole-runs"
     found = paired_ratios(base_side, new_side, evidence.method.statistic, pairing)
     usable = sum(map(has_logarithm, found))
-    return _Noise(new_side.measures, usable, prior_of_pairs(found, believed) if usable >= FEWEST_RUNS else None)
+    prior = prior_of_pairs(found, Prior(*PRIORS[pairing])) if usable >= FEWEST_RUNS else None
+    return _Noise(new_side.measures, usable, prior)
 
 
 #: A change point with a smaller probability is not reported. A comparison with the anchor has the same odds, 99 to 1.

@@ -13,13 +13,17 @@ import pytest
 from conftest import Done, steady, write_log, write_rules
 from msgspec.structs import replace
 
+from perfgate.analysis import stored_runs
 from perfgate.analysis.stored_runs import drifts
 from perfgate.core import Baseline, Key, Location, Run, Series
+from perfgate.core.run_history import ChangePoint
 from perfgate.judge.evidence import Case
+from perfgate.judge.measure import Method
 from perfgate.judge.subjects import JudgedRuns
 from perfgate.judge.verdicts import judge
 from perfgate.rules.ruleset import Rule, Ruleset, Settings
 from perfgate.rules.syntax.grammar import parse_sentence
+from perfgate.stats import change_points
 
 Command = Callable[..., Done]
 
@@ -135,10 +139,10 @@ def test_an_approved_step_is_no_drift() -> None:
         assert len(drifts(case, JudgedRuns.of(case.new, case.baseline, {}))) == expected
 
 
-def drifting(runs: list[Run], anchor: list[Run]) -> list[str]:
+def drifting(runs: list[Run], anchor: list[Run], place: str = "s/e/level") -> list[str]:
     """The metrics that drift, of which the last run is new."""
     rule = Rule(parse_sentence("forward within 5% of baseline"), Location("rules.yaml", 3))
-    baseline = Baseline("s/e/level", tuple(runs[:-1]), tuple(anchor))
+    baseline = Baseline(place, tuple(runs[:-1]), tuple(anchor))
     case = Case(Ruleset("default", (rule,), {}), (runs[-1],), baseline, date(2026, 1, 1))
     return [problem.key.metric for problem in drifts(case, JudgedRuns.of(case.new, case.baseline, {})) if problem.key]
 
@@ -160,6 +164,66 @@ def test_runs_without_the_metric_are_left_out(later: list[float | None], drifts_
     held = [run(i, 1.0 if x is None else x) for i, x in enumerate([1.0] * 5 + later)]
     runs = [replace(one, series=()) if x is None else one for one, x in zip(held, [1.0] * 5 + later, strict=True)]
     assert drifting(runs, []) == ["forward"] * drifts_away
+
+
+def test_an_anchor_of_another_level_is_no_part_of_the_history() -> None:
+    runs = [run(i, x) for i, x in enumerate([1.0] * 5 + [1.2] * 6)]
+    assert drifting(runs, runs[:3], "s/e/other") == ["forward"]
+    assert drifting(runs[5:], runs[:5], "s/e/other") == []
+    assert drifting(runs[5:], runs[:5]) == ["forward"]
+    assert drifting(runs[3:], runs[:5]) == ["forward"]  # a run of the anchor is stored once
+
+
+Searched = list[tuple[list[float], list[float]]]
+
+
+@pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> Searched:
+    """The values and errors that are searched for changes; each search finds the same two."""
+    found: Searched = []
+    points = [
+        ChangePoint(5, 0.5, 0.4, 0.6, 0.999, 1.0, 1.5, 5, 5, True),
+        ChangePoint(7, 0, 0, 0, 0.98, 1, 1, 7, 7, True),
+    ]
+
+    def find(values: list[float], *, errors: list[float], better: str) -> tuple[ChangePoint, ...]:
+        found.append((values, errors))
+        return tuple(points)
+
+    monkeypatch.setattr(change_points, "find_change_points", find)
+    return found
+
+
+def noisy(number: int) -> Run:
+    values = np.array(steady(1.0, n=40, spread=0.1, seed=number))
+    return Run(f"s/e/level/{number:03}.json", "test", (Series(Key("forward"), "s", "samples", values),))
+
+
+def test_what_is_searched_for_changes_are_the_runs_with_their_errors(searched: Searched) -> None:
+    runs = [*(run(i, 1.0) for i in range(5)), *(noisy(i) for i in range(5, 10))]
+    assert drifting(runs, []) == ["forward"]
+    ((values, errors),) = searched
+    measures = [Method("mean").measure(one.series[0]) for one in runs]
+    assert values == [one.value for one in measures]
+    assert errors[:5] == [0.0] * 5
+    expected = [(one.value or 0.0) * (one.within_variance or 0.0) ** 0.5 for one in measures[5:]]
+    assert errors[5:] == pytest.approx(expected)
+    assert min(errors[5:]) == pytest.approx(0.1 / 40**0.5, rel=0.5)
+
+
+def test_fewer_than_ten_runs_are_not_searched(searched: Searched) -> None:
+    assert drifting([run(i, 1.0) for i in range(9)], []) == []
+    assert not searched
+    assert drifting([run(i, 1.0) for i in range(10)], []) == ["forward"]
+
+
+@pytest.mark.parametrize(("least", "count"), [(0.97, 2), (0.98, 1), (0.99, 1), (0.999, 0)])
+def test_only_likely_changes_are_reported(
+    searched: Searched, monkeypatch: pytest.MonkeyPatch, least: float, count: int
+) -> None:
+    monkeypatch.setattr(stored_runs, "LEAST_PROBABILITY", least)
+    assert len(drifting([run(i, 1.0) for i in range(10)], [])) == count
+    assert len(searched) == 1
 
 
 @pytest.mark.parametrize(("levels", "outcome"), [((1.17, 1.172), "fail"), ((1.17,), "pass"), ((1.0, 1.001), "pass")])
