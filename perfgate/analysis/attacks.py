@@ -7,6 +7,7 @@ https://docs.github.com/en/actions/reference/security/secure-use.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -16,7 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.analysis.distortions import TELLING, reading, ways
+from perfgate.analysis.plan import PAIRS
 from perfgate.core import Key, Location, Run, Series, read_only
+from perfgate.core.results import LOOKS
 from perfgate.judge.doubts.copies import measured_twice
 from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
@@ -64,6 +67,9 @@ def rule_attacks(case: Case) -> tuple[list[Attack], int]:
     those that never fail.
     """
     found, count = list[Attack](), 0
+    times = LOOKS if case.baseline.pairing is None else math.ceil(PAIRS / max(len(case.new), 1))  # as a gate measures
+    stored = case.baseline.runs if case.baseline.pairing is None else case.baseline.runs * times
+    case = replace(case, new=case.new * times, baseline=replace(case.baseline, runs=stored))
     for rule in case.ruleset.rules:
         own = replace(case, ruleset=replace(case.ruleset, rules=(rule,)))
         red = _red(own)
@@ -83,7 +89,7 @@ def _red(case: Case) -> tuple[Run, ...] | None:
     (rule,), unchanged = case.ruleset.rules, judge(case)
     for way in ways(rule, case.ruleset, case.new, unchanged):
         for amount in TELLING:
-            worse = tuple(way.applied(run, amount) for run in case.new) * 3
+            worse = tuple(way.applied(run, amount) for run in case.new)
             if any(verdict.exit_code == 1 for verdict in judge(replace(case, new=worse))):
                 return worse
     return None

@@ -84,6 +84,14 @@ def test_what_hides_a_failing_run_from_a_rule_is_named(
     assert all(text in line and "rules/rules.yaml:3:" in line for text, line in zip(said, lines, strict=False))
 
 
+def test_pairs_are_attacked(perfgate: Command, folder: Path) -> None:
+    sides = [{**FORWARD, "labels": {"side": side, "pair": "0", "pairing": "in-turn"}} for side in ("base", "new")]
+    write_results(folder / "pair.json", *sides)
+    write_rules(folder, "forward within 10% of baseline")
+    done = perfgate("attack", "pair.json")
+    assert (done.code, "0 would work: 6 attacks on rules" in done.out) == (0, True), done.said
+
+
 def test_a_true_fact_that_is_given_is_not_claimed_away(perfgate: Command, folder: Path) -> None:
     write_results(folder / "new.json", FORWARD, environment={"site": "here"})
     (folder / "rules").mkdir()
