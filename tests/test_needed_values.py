@@ -198,6 +198,7 @@ NEEDED: list[tuple[tuple[str, ...], str, set[str]]] = [
     (("kernel.? under 1 s",), "", {"kernel.a", "kernel.b"}),
     (("kernel.[!b] under 1 s",), "", {"kernel.a"}),
     (("k*a under 1 s",), "", {"kernel.a"}),
+    (("k*e?.[a] under 1 s",), "", {"kernel.a"}),
     (("z under 1 s",), "metrics: {share: x / y}\n", {"x", "y", "z", "share"}),
 ]
 

@@ -254,7 +254,7 @@ class _Job(Struct, frozen=True):
         """Yield the ways to skip the job: for GitHub, a skipped job is a success, and so is one that ignores errors."""
         if self.job.get("continue-on-error") not in (None, False):
             yield self.attack("the workflow goes on if the gate fails", "continue-on-error")
-        others = [job for job in jobs if self.path[-1] in _names(job.get("needs")) and _asks_needs(job)]
+        others = [job for job in jobs if self.path[1] in _names(job.get("needs")) and _asks_needs(job)]
         if "if" in self.job and "always()" not in str(self.job["if"]) and not others:
             yield self.attack("a skipped check is green: a pull request that `if` leaves out is not judged", "if")
         reports = [number for number, step in self.steps if _is_gate(step) and _with(step).get("report")]

@@ -19,6 +19,7 @@ from perfgate.judge.verdicts import judge
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 X = run_of(series("x", "s", [1.0] * 20, rank="0"))
+FASTER = run_of(series("x", "s", [0.97] * 20, rank="0"))
 NOISY = [run_of(series("x", "s", steady(1.0, n=20, spread=0.01, seed=seed))) for seed in range(4)]
 WITHOUT, RENAMED = "a run without the metric passes", "a run with the metric under another name passes"
 NAN, INFINITE = "a run with values that are not numbers passes", "a run with infinite values passes"
@@ -94,6 +95,9 @@ RULES: list[tuple[str, dict[str, Any], list[str], int]] = [
     ("x within 5% of baseline", {"new": [NOISY[0]], "base": NOISY}, [], 7),
     ("x within 5% of baseline", {"new": [X], "base": [X] * 5}, [COPY], 7),  # equal values are no sign of a copy
     ("x within 5% of baseline", {"new": [X] * 5, "base": [X] * 5, "pairing": "one-process"}, [], 6),
+    ("x over 0.1 s and under 9 s", {"new": [X]}, [], 6),
+    # a copy of a stored run passes one clause alone
+    ("x under 0.98 s and within 5% of baseline", {"new": [FASTER], "base": [X] * 5}, [], 7),
     ("{assert: x under 9 s, severity: warning}", {"new": [X]}, [], 0),
     ("x min over 0 s", {"new": [X]}, [], 0),
 ]
