@@ -184,8 +184,8 @@ CHANGES: list[tuple[list[float], list[float], bool]] = [
 def test_a_change_is_larger_than_a_tenth_and_than_three_standard_errors(
     base: list[float], new: list[float], is_listed: bool
 ) -> None:
-    sides = [[of(one("x", value, "1")) for value in side] for side in (base, new)]
-    assert unruled_changes(*sides, lambda _: False)[1] == is_listed
+    before, now = ([of(one("x", value, "1")) for value in side] for side in (base, new))
+    assert unruled_changes(before, now, lambda _: False)[1] == is_listed
 
 
 def test_a_change_of_just_the_least_size_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,17 +197,17 @@ def test_a_change_of_just_the_least_size_is_not_listed(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("error", "change", "is_listed"), [(0.05, 0.216, 0), (0.05, 0.217, 1), (0.5, 2.12, 0)])
 def test_the_errors_of_runs_count(error: float, change: float, is_listed: int) -> None:
     """The noise is sqrt(0.01^2 + 0.05^2) for each run; three standard errors of the difference are 21.6 %."""
-    sides = [
+    base, new = (
         [replace(of(), outlines=Outlines({("x", (), "s"): Outline((value,), (error,), (value,))}))]
         for value in (1.0, 1.0 + change)
-    ]
-    assert unruled_changes(*sides, lambda _: False)[1] == is_listed
+    )
+    assert unruled_changes(base, new, lambda _: False)[1] == is_listed
 
 
 def test_metrics_of_the_machine_and_the_whole_run_are_not_listed() -> None:
     names = ("time.total", "command.time", "machine.load", "power", "clock.sm", "mine")
-    sides = [[of(*(one(name, value) for name in names))] for value in (1.0, 2.0)]
-    ((found,), count) = unruled_changes(*sides, lambda _: False)
+    base, new = ([of(*(one(name, value) for name in names))] for value in (1.0, 2.0))
+    ((found,), count) = unruled_changes(base, new, lambda _: False)
     assert (found.metric, count) == ("mine", 1)
 
 
@@ -226,8 +226,8 @@ RULED: list[tuple[Series, Series, bool]] = [
 def test_a_metric_with_the_values_of_a_named_one_is_judged_already(
     before: Series, now: Series, is_listed: bool
 ) -> None:
-    sides = [of(before, one("mine", 1.0))], [of(now, one("mine", 2.0))]
-    found, count = unruled_changes(*sides, lambda key: key.metric in "ab")
+    base, new = [of(before, one("mine", 1.0))], [of(now, one("mine", 2.0))]
+    found, count = unruled_changes(base, new, lambda key: key.metric in "ab")
     assert ([one.metric for one in found], count) == (["mine"] * is_listed, is_listed)
 
 
@@ -249,11 +249,12 @@ def test_times_come_first_by_size_and_others_by_their_change_and_name() -> None:
 
 def test_only_times_have_a_share_and_it_is_of_the_longest_new_run() -> None:
     rows = (("x", 1.0, "s"), ("y", 1.0, "B"))
-    sides = (
-        [[of(one("train_batch", 4.0), *(one(n, v, u) for n, v, u in rows))]],
-        [of(one("train_batch", whole), *(one(n, 2 * v, u) for n, v, u in rows)) for whole in (4.0, 8.0)],
-    )
-    found, _ = unruled_changes(*sides[0], sides[1], lambda key: key.metric == "train_batch")
+    base = [of(one("train_batch", 4.0), *(one(name, value, unit) for name, value, unit in rows))]
+    new = [
+        of(one("train_batch", whole), *(one(name, 2 * value, unit) for name, value, unit in rows))
+        for whole in (4.0, 8.0)
+    ]
+    found, _ = unruled_changes(base, new, lambda key: key.metric == "train_batch")
     assert [(one.metric, one.share) for one in found] == [("x", 0.25), ("y", None)]
 
 

@@ -11,6 +11,7 @@ from perfgate.analysis import distortions
 from perfgate.analysis.distortions import added_work, reading, ways
 from perfgate.analysis.selftest import self_test
 from perfgate.core import Key, Run, Series, Verdict, read_only
+from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 
 X = np.arange(1.0, 12.0)  # its 90 % quantile is one of the values
@@ -264,7 +265,12 @@ def test_work_that_was_not_counted_is_not_added() -> None:
 
 def test_runs_are_repeated_until_they_are_as_many_as_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    monkeypatch.setattr(distortions, "judge", lambda asked: seen.append(len(asked.new)) or ())
+
+    def keep(asked: Case) -> tuple[Verdict, ...]:
+        seen.append(len(asked.new))
+        return ()
+
+    monkeypatch.setattr(distortions, "judge", keep)
     for runs in range(1, 5):
         list(added_work(bare("work.syncs at most 1", [run(count("work.syncs", 1))] * runs)))
     assert seen == [3, 4, 3, 4]
