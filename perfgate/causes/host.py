@@ -66,12 +66,13 @@ def host_speed(alignment: Alignment) -> HostSpeed:
     ratios, weights = np.log(after[chosen] / before[chosen]), np.sqrt(before[chosen] + after[chosen])
     shift, scatter = centre_and_scatter(ratios, weights)
     runs = (_by_run(base[chosen].sum(axis=0), alignment.base), _by_run(new[chosen].sum(axis=0), alignment.new))
+    # `times` is the part of the step that a call costs, unlike `busy`, its duration, of which a device hides a part.
     wall = float(alignment.base.times[classes(alignment)["host"]].sum())
     return HostSpeed(before, after, shift, scatter, runs, wall * math.expm1(shift))
 
 
 def _own_times(side: TreeSide, alignment: Alignment) -> Floats:
-    """The durations of the host's calls without those of other calls of the host inside them, (n, s), in s."""
+    """The durations of the host's calls without those of the host's calls inside them, (nodes, steps), in seconds."""
     host = classes(alignment)["host"]
     busy = np.where(host[:, None], side.busy, 0)
     own: Floats = busy.copy()
@@ -87,7 +88,8 @@ def _by_run(times: Floats, side: TreeSide) -> Floats:
 def is_slower_itself(node: int, change: float, speed: HostSpeed) -> bool:
     """True if more than half of a node's change is its own, and not that of the whole host.
 
-    If the whole host is slower, a device hides less of its work: some calls seem to be much slower.
+    If the whole host is slower, a device hides less of its work. So the change of a call in the step may be larger than
+    that of its own time, which decides here.
     """
     own = float(speed.new[node] - speed.base[node] * math.exp(speed.shift))
     return own * change > 0 and abs(own) > abs(change) / 2
@@ -105,7 +107,10 @@ def find_host(alignment: Alignment, noise: Noise, speed: HostSpeed, claimed: Abs
 
 
 def with_host_error(finding: Finding, alignment: Alignment) -> Finding:
-    """Return the finding with a larger error: a part of its change may come from the other speed of the host."""
+    """Return the finding with a larger error: a part of its change may come from another speed of the host.
+
+    The speed of each run differs, so its effect on the mean of several runs is smaller by the root of their number.
+    """
     is_host = classes(alignment)["host"]
     host = sorted(node for node in finding.nodes if is_host[node])
     runs = min(alignment.base.runs, alignment.new.runs)

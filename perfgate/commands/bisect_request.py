@@ -63,9 +63,11 @@ class BisectRequest(Struct, frozen=True):
     most_runs: int
     time_budget: float | None
     timeout: float
+    #: The folder in which the measurements are kept.
     keep: str
-    #: Do not take steps by turns.
+    #: Measure whole runs; without it, two programs that record their steps take them by turns.
     whole_runs: bool
+    #: The seconds to wait for the first step of a program that records its steps.
     hook_timeout: float
     #: Further environment variables of a remembered command.
     env: tuple[tuple[str, str], ...] = ()
@@ -90,10 +92,10 @@ class BisectRequest(Struct, frozen=True):
             raise click.UsageError(f"{known[0]} gives metric and range: leave out {others}")
         if not known and (self.change is not None or self.environment is not None):
             raise click.UsageError("--change and --environment need --from-history METRIC")
-        if not known and (self.good is None) == (not self.over):
+        if not known and (self.good is None) == (not self.over):  # neither of them, or both
             start = "or --from-history METRIC, or a list with --over ITEM..."
             raise click.UsageError(f"give --good REF (and --bad REF), {start}")
-        if not known and (self.rule is None) == (self.metric is None):
+        if not known and (self.rule is None) == (self.metric is None):  # neither of them, or both
             raise click.UsageError("give the metric to measure: --rule ID, or --metric NAME")
         if self.statistic is not None and self.rule is not None:
             raise click.UsageError("--statistic needs --metric: a rule has its own statistic")
@@ -113,7 +115,8 @@ def with_remembered_command(request: BisectRequest) -> BisectRequest:
 def with_usual_range(request: BisectRequest, tell: Tell) -> BisectRequest:
     """Return the request with the newest stored commit as good and the first rule about a change.
 
-    If the user gave a range, a metric or a rule, the request stays as it is. Raises Refused for mistakes in the rules.
+    The request stays as it is if the user gave a range, a metric or a rule, or if there is no command to run. Raises
+    Refused for mistakes in the rules.
     """
     given = (request.good, request.from_history, request.event, request.rule, request.metric)
     if request.over or any(one is not None for one in given) or not request.command:
@@ -138,7 +141,7 @@ def ruleset_of(request: BisectRequest) -> tuple[Ruleset, float]:
         assert isinstance(asks, ChangeClause)
         tolerance = asks.relative
     if request.metric is not None:
-        clause = asked_change(request.statistic, "5%")
+        clause = asked_change(request.statistic, "5%")  # of this clause, the search uses all but the tolerance
         rule = metric_rule(request.metric, request.statistic, clause)
         with suppress(SentenceError):
             labelled = parse_expression(request.metric) if request.metric.endswith("}") else None
@@ -190,7 +193,7 @@ def from_history(request: BisectRequest, metric: str, tell: Tell) -> BisectReque
 def from_event(request: BisectRequest, name: str, tell: Tell) -> BisectRequest:
     """Return the request with the range of an event and its metric that is most clearly worse. Raises Refused."""
     options = request.options
-    found = show(HistoryPlace(options.baselines, None, None, None, options.rules))
+    found = show(HistoryPlace(options.baselines, rules=options.rules))
     known = events_of(found)
     events = [event for event in known if len(name) >= _FEWEST_LETTERS and event.id.startswith(name)]
     if len(events) != 1:
@@ -220,7 +223,7 @@ def _of_change(
     if good is None or bad is None:
         raise Refused(f"{size}, between runs without a commit: name the commits with --good and --bad", 3)
     if request.good is None and request.bad is None:
-        if change.is_one_commit:
+        if change.is_one_commit:  # the code is the same before and after the change
             raise Refused(f"{size}, between two runs of commit {change.first_bad.label}: the code is not the cause", 3)
         if change.commits == 1:
             commit = next(iter(line.between(good, bad)), None) if line else None
@@ -241,7 +244,7 @@ def _of_change(
 
 
 def _series(metric: str, found: list[HistorySeries], statistic: str | None) -> HistorySeries:
-    """Return the one series that is meant: of the worst rank, and with the median if it has both. Raises Refused."""
+    """Return the one series that is meant: of the worst rank, and the median of several statistics. Raises Refused."""
     found = [one for one in found if one.name.rank == "worst"] or found
     found = [one for one in found if statistic in (None, one.name.statistic)]
     places = sorted({f"{one.suite}/{one.environment}" for one in found})

@@ -38,7 +38,7 @@ class HostContrast(Struct, frozen=True):
 
 
 def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
-    """Return ln(new / other) of two hosts from neighbouring runs; None for too few runs or blocks.
+    """Return ln(new / other) of two hosts, or groups of hosts, from neighbouring runs; None for too few of them.
 
     `logs`: (n,) the logarithm of a metric in each run of both hosts, oldest first. `is_new`: (n,) True for a run of the
     new host.
@@ -63,7 +63,7 @@ def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
 def _blocks(is_new: Sequence[bool]) -> list[slice]:
     """Return disjoint blocks of neighbouring runs: at most two runs of one host, and the next run of the other.
 
-    The last block has one run more if there are later runs.
+    The last block has one run more if there are later runs: it is of the same host, and no block would have it.
     """
     found, start = list[slice](), 0
     for at in range(1, len(is_new)):
@@ -110,8 +110,8 @@ def host_differences(
 ) -> tuple[HostDifference, ...]:
     """Return the differences of the new hosts from those of the base, one for each wanted series with a clear one.
 
-    `ref`: the branch, see `branch_of`; only its runs count. `base`, `new`: the hosts of both sides, which have none in
-    common. `is_judged`: True for a remembered run that is judged now, on either side; it does not count.
+    `ref`: the branch whose runs count; None is that of most runs. `base`, `new`: the hosts of both sides, which have
+    none in common. `is_judged`: True for a remembered run that is judged now, on either side; it does not count.
     """
     branch = branch_of(history.runs, ref)
     if branch is None:

@@ -63,11 +63,12 @@ class _Answer(Struct, frozen=True):
     evidence: Evidence
     question: Question
     found: Result
+    #: The metrics that a glob names, but whose unit does not fit the clause.
     left_out: Sequence[str] = ()
 
     @property
     def can_be_drawn(self) -> bool:
-        """True if the runs have the metric."""
+        """True if the runs have the metric, so that a report can draw their values; work is counted, not drawn."""
         if isinstance(self.question, NotJudged):
             return self.question.is_of_runs
         return not isinstance(self.question, WorkQuestion)
@@ -93,7 +94,7 @@ def judge_with_details(
 
 
 def _worded(answers: Sequence[_Answer]) -> Iterator[Verdict]:
-    """Yield the verdicts. One allowance covers a metric, so each verdict proposes one for its largest worsening."""
+    """Yield the verdicts. An allowance covers a whole metric, so each proposes the metric's largest worsening."""
     worst: dict[str, float] = defaultdict(float)
     for one in answers:
         if one.found.outcome == "fail":
@@ -172,7 +173,7 @@ def _asked(evidence: Evidence) -> Iterator[tuple[Evidence, Question]]:
             question = ask(one)
         except CannotJudge as error:
             question = error.as_answer(is_of_runs=True)
-        except OnlySummary as error:
+        except OnlySummary as error:  # the baseline was stored without the values that the rule needs
             step = complete_base(one.case.accept, [error.sources])
             question = NotJudged(
                 outcome="error", reason="not-available", message=str(error), next_step=step, is_of_runs=True
@@ -264,7 +265,7 @@ def _nearest(name: str, runs: JudgedRuns) -> str:
 
 
 def _lacking_part(name: str, case: Case, runs: JudgedRuns) -> str | None:
-    """Return the first metric that a derived one needs and that no run has; None if `name` is not derived."""
+    """Return the first metric, through derived ones, that `name` needs and no run has; None if nothing lacks."""
     found, metrics = None, case.ruleset.metrics
     while name in metrics:
         parts = (selector.pattern for selector in selectors(metrics[name].expression))

@@ -64,7 +64,7 @@ _COUNTS = re.compile(r"(?:.*_)?(?:count|completed|failed|errors?|failures|peak|m
 
 
 class DraftMetric(Struct, frozen=True):
-    """A proposed metric: its name, which says where its value is, and its unit."""
+    """A proposed metric: its name, which is also the path of its value in a record, and its unit."""
 
     name: str
     unit: str
@@ -79,7 +79,8 @@ class MappingDraft(Struct, frozen=True):
     #: The path to the records, the delimiter, or the pattern of lines.
     source: str
     metrics: Sequence[DraftMetric] = ()
-    #: Instead of `metrics`: the unit, if each key is a metric; and the name and the value, if fields have them.
+    #: Instead of `metrics`: the unit, if each key is a metric (`{"forward": 1.2}`); or the fields of the name and the
+    #: value (`{"name": "forward", "value": 1.2}`).
     unit: str = ""
     metric: str = ""
     value: str = ""
@@ -87,6 +88,7 @@ class MappingDraft(Struct, frozen=True):
     facts: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""
     step: str = ""
+    #: The records to read: those whose fields have one of these values.
     where: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ignore: Sequence[str] = ()
     #: All patterns of lines, if there are several.
@@ -201,6 +203,10 @@ def _role_of_texts(name: str, values: Sequence[Any], texts: Sequence[str]) -> Ro
 
 
 def _role_of_numbers(name: str, numbers: Sequence[float]) -> Role:
+    """Return the role of a field whose values are all numbers.
+
+    A whole number without a unit is a label, unless its name is that of a count, a step or an id.
+    """
     whole = all(value == int(value) for value in numbers if abs(value) < 1e300)
     if _STEPS.fullmatch(name) and whole and numbers[0] < numbers[-1] and numbers == sorted(numbers):
         return "step"

@@ -40,7 +40,7 @@ _NOT_A_LOSS = (
 )
 #: A series with fewer steps has too few gaps between steps to distinguish a lost line from a rare one.
 _FEWEST_STEPS = 8
-#: The amount of detail of each kind of series.
+#: The amount of detail of each kind of series; a summary was made from samples, and has as much.
 _DETAIL = {"value": 0, "aggregate": 1, "samples": 2, "summary": 2}
 
 
@@ -67,7 +67,7 @@ def disagreement(
     own, others = (ratios, ()) if ratios else (new.measures, base.measures)
     sides: tuple[tuple[Literal["new-runs", "base-runs"], Sequence[RunMeasure], Sequence[RunMeasure]], ...]
     sides = (("new-runs", own, others), ("base-runs", others, ()))
-    for what, runs, beside in sides:
+    for what, runs, beside in sides:  # the runs `beside` are approved, so their noise is that to be expected
         values = [run.value for run in runs if run.value is not None]
         if len(values) < 2 or min(values) <= 0 or max(values) / min(values) <= 1 + (terms.tolerance or 0.0):
             continue
@@ -80,6 +80,7 @@ def disagreement(
 def _unlike(base: MeasuredSide | None, new: MeasuredSide, method: Method, *, is_thinned: bool) -> Iterator[Doubt]:
     """Yield the doubts about amounts: the new runs measured less than the base, or much more."""
     steps = [_steps_share(series, base.series if base else new.series) for series in new.series]
+    # Of a derived metric, the share of the steps that all its parts have; else 1.
     joined = min(series.joined for series in new.series)
     if base is None:
         if joined <= NOTED:
@@ -119,7 +120,7 @@ def _amounts(base: MeasuredSide, new: MeasuredSide, *, is_thinned: bool) -> Iter
     if least / usual <= NOTED:
         yield Doubt("measured-less", what, usual, float(least), decides=decides and least / usual <= LESS)
     else:
-        yield Doubt("measured-less", what, usual, float(most), decides=False)
+        yield Doubt("measured-less", what, usual, float(most), decides=False)  # more is noted by the same name
 
 
 def values_of(series: Series) -> int | None:
@@ -162,7 +163,10 @@ def _steps_share(series: Series, usual: Sequence[Series]) -> float:
 
 
 def _has_schedule(series: Series) -> bool:
-    """Return whether all longer gaps between steps are equal, as a profiler with a schedule leaves them."""
+    """Return whether all longer gaps between steps are equal, as a profiler with a schedule leaves them.
+
+    Only for a series whose share of steps is known.
+    """
     gaps = np.diff(np.unique(series.steps if series.steps is not None else ()))
     longer = gaps[gaps > _stride([series])]
     return len(longer) > 1 and bool((longer == longer[0]).all())
@@ -201,7 +205,7 @@ def rank_doubts(evidence: Evidence, new: MeasuredSide) -> Iterator[Doubt]:
         len({rank for member in subject.members(side) for name, rank in member if name == "rank"})
         for side in (subject.base, subject.new)
     )
-    if not new_shares and now > before > 0:  # a known size of the job chooses the baseline
+    if not new_shares and now > before > 0:  # if the size of the job is known, the baseline has it, too
         yield Doubt("measured-less", "more-ranks", before, now, decides=False)
 
 

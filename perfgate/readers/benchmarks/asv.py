@@ -30,7 +30,7 @@ FORMAT = Format(NAME, __name__, json=("with the 'commit_hash' and 'results' of a
 BESIDE = "python|requirements|durations"
 #: Columns of a result: when asv measured, and how long that took.
 _NOT_MEASURED = frozenset(("started_at", "duration"))
-#: The units of asv's kinds of benchmarks, which are in the name of a function or class.
+#: The units of asv's kinds of benchmarks, by the last part of their names, such as `time_a` in `bench.time_a`.
 _UNITS = (
     ("s", re.compile(r"(?:time|timeraw)_|Time(?:raw)?[A-Z_]")),
     ("B", re.compile(r"(?:mem|peakmem)_|(?:Mem|PeakMem)[A-Z_]")),
@@ -60,7 +60,7 @@ def _cells(run: RunBuilder, row: object, columns: list[Any], path: Path) -> dict
             run.file.coverage.mark(run.json, (*path, names.index(name)))
         return {name: (row[index], (*path, index)) for index, name in enumerate(names)}
     if isinstance(row, dict):
-        run.file.coverage.mark(run.json, (*path, "stats"))  # of the samples
+        run.file.coverage.mark(run.json, (*path, "stats"))  # not read: statistics of the samples
         return {name: (cell, (*path, name)) for name, cell in row.items()}
     return {"result": (row, path)}
 

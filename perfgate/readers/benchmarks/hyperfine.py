@@ -56,7 +56,8 @@ def _add(to: Target, row: Mapping[str, Any], path: Path) -> None:
         statistics = {name: (row.get(name), (*path, name)) for name in ("mean", "median", "min", "max", "stddev")}
         if all(value is None for value, _ in statistics.values()):
             to.refuse("no measurements", path)
-        to.aggregate(statistics)
+        else:
+            to.aggregate(statistics)
     for name in ("user", "system"):
         to.part(name).aggregate({"mean": (row.get(name), (*path, name))})
     if isinstance(memory, list) and memory:

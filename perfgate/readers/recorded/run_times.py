@@ -44,6 +44,7 @@ def add_run_times(run: RunBuilder) -> None:
 
 def _sum(run: RunBuilder, key: Key) -> float | None:
     """Return the sum of the samples of a series in s; None if it is not recorded, or not in a unit of time."""
+    # A column grew line by line, its values in units of 1 / `per` seconds; a finished series was one list, in seconds.
     column, series = run.columns.get(key), run.finished.get(key)
     if column is not None and column.unit == "s":
         return sum(column.values) / column.per

@@ -40,7 +40,7 @@ _CATEGORIES = {
 
 
 class Spans(Struct, frozen=True, kw_only=True):
-    """Events with a name and a duration; all arrays (n,), times in ns."""
+    """Events with a name and a duration; all arrays (n,), times in ns. `name` is the index of each name in `names`."""
 
     names: Names
     name: Ids
@@ -63,7 +63,7 @@ class Runtime(Spans, frozen=True, kw_only=True):
     correlation: Int64
 
     def known_to(self, mode: TraceMode) -> Mask:
-        """Return which calls a mode uses: torch_tb_profiler knows only the category of 2021."""
+        """Return which calls a mode uses: torch_tb_profiler knows only PLAIN."""
         return self.kind == PLAIN if mode == "tensorboard" else np.ones(len(self.kind), bool)
 
 
@@ -125,7 +125,7 @@ _TYPES: dict[str, Any] = {
 
 
 class Pieces:
-    """The columns of a table while it grows. A column of numbers of names has its `names`."""
+    """The columns of a table while it grows. `names` has the texts of each column of indices."""
 
     def __init__(self, columns: str, **names: Names) -> None:
         self._pieces: dict[str, list[Any]] = {name: [] for name in columns.split()}
@@ -146,7 +146,7 @@ class Pieces:
                 self.add(**{name: numbers[name][array] if name in numbers else array})
 
     def take(self) -> dict[str, Any]:
-        """Remove and return the whole columns, (n,), with the ends of spans for their durations."""
+        """Remove and return the whole columns, (n,), with `end` instead of `duration`."""
         found = {}
         for name, pieces in self._pieces.items():
             found[name] = np.concatenate(pieces) if pieces else np.empty(0, _TYPES.get(name, np.int64))
