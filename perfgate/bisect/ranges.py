@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import log
+from pathlib import Path
 
 import numpy as np
 from msgspec import Struct
@@ -41,7 +42,7 @@ class SearchedRange(Struct, frozen=True):
         shape = "--format=%an%x00%as%x00%s%x00%P%x00"
         arguments = ("log", "-1", "--shortstat", "--first-parent", "-m", shape, self.commits[position].sha)
         text = git(*arguments, what="the commit cannot be read").decode("utf-8", "replace")
-        author, date, subject, parents, rest = text.split("\0", 4)
+        author, date, subject, parents, rest = text.split("\0")
         merged = len(parents.split()) > 1
         return SearchedItem(self.names[position], author, date, subject, rest.strip(), is_merge=merged)
 
@@ -55,21 +56,21 @@ def commit_range(good: str, bad: str) -> SearchedRange:
     if base != first.sha:
         way = "exchange them" if base == last.sha else f"use their common commit, --good {base[:12]}"
         raise Refused(f"--good {good} is not an ancestor of --bad {bad}: {way}")
-    return _range(first, last.sha)
+    return _range(first.sha, last.sha, first.top)
 
 
 def inside_merge(merge: Commit) -> SearchedRange | None:
     """Return the commits that a merge brought, and first the commit at which their branch began; None without any."""
     parents = git("rev-parse", f"{merge.sha}^1", f"{merge.sha}^2", what="the merge cannot be read").decode().split()
     base = git("merge-base", *parents, what="the merge cannot be read").decode().strip()
-    return None if base == parents[1] else _range(Commit(base[:12], base, merge.top), parents[1])
+    return None if base == parents[1] else _range(base, parents[1], merge.top)
 
 
-def _range(first: Commit, last: str) -> SearchedRange:
-    """Return a commit and the first parents of `last` after it, oldest first."""
-    later = git("rev-list", "--first-parent", "--reverse", f"{first.sha}..{last}", what="the range cannot be read")
-    shas = [first.sha, *later.decode().split()]
-    return SearchedRange(tuple(shas), tuple(Commit(sha[:12], sha, first.top) for sha in shas))
+def _range(first: str, last: str, top: Path) -> SearchedRange:
+    """Return a commit and the first parents of `last` after it, oldest first. `top`: see `Commit`."""
+    later = git("rev-list", "--first-parent", "--reverse", f"{first}..{last}", what="the range cannot be read")
+    shas = [first, *later.decode().split()]
+    return SearchedRange(tuple(shas), tuple(Commit(sha[:12], sha, top) for sha in shas))
 
 
 def item_range(items: Sequence[str]) -> SearchedRange:
@@ -143,10 +144,12 @@ def _measured(ruleset: Ruleset, run: Run, baseline: Baseline | None = None) -> t
     rule: Rule = ruleset.rules[0]
     case = Case(ruleset, (run,), baseline or Baseline(), today(), {})
     runs = JudgedRuns.of((run,), Baseline(), ruleset.metrics, ruleset.conditions)
-    subjects = [one for one in find_subjects(rule.sentence, runs) if one.new and one.new[0]]
+    found = find_subjects(rule.sentence, runs)
+    subjects = [one for one in found if one.new[0]]
     name = rule.sentence.subject_text
     if not subjects:
-        raise NoMetric(f"wrote no metric {name}: {_why_absent(name, run)}")
+        trouble = next((f"{name}: {one.trouble}" for one in found if one.trouble), None)
+        raise NoMetric(trouble or f"wrote no metric {name}: {_why_absent(name, run)}")
     if len(subjects) > 1:
         names = sorted(str(one.key) for one in subjects)
         raise NoMetric(f"{name} is {plural(len(subjects), 'metric')}: {listed(names)}; name one of them")
