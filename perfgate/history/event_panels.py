@@ -102,7 +102,7 @@ class EventPanel(Struct, frozen=True, dict=True):
     def facts(self, first: int, last: int, often: set[str] | None = None) -> tuple[tuple[str, str, str], ...]:
         """Return the facts that differ between the run before `first` and run `last`, without those that often do."""
         runs = self.place.runs
-        return tuple(differences(runs[max(first - 1, 0)], runs[last], self._often if often is None else often))
+        return tuple(differences(runs[first - 1], runs[last], self._often if often is None else often))
 
     @cached_property
     def _often(self) -> set[str]:
@@ -154,10 +154,10 @@ def _scaled(values: FloatArray, like: FloatArray) -> FloatArray:
     Only the first values choose the scale, so that later runs do not change it.
     """
     known = like[np.isfinite(like)][:_FIRST]
-    usual = (float(np.median(np.abs(known))) if len(known) else 0.0) or 1.0
-    if len(known) and known.min() > 0:
-        return np.asarray(np.log(np.maximum(values / usual, _SMALLEST)))
-    return np.asarray(values / usual)
+    if not len(known):
+        return values
+    scaled = values / (float(np.median(np.abs(known))) or 1.0)
+    return np.asarray(np.log(np.maximum(scaled, _SMALLEST)) if known.min() > 0 else scaled)
 
 
 class FoundStep(Struct, frozen=True):
@@ -244,7 +244,7 @@ def grouped(panels: Sequence[EventPanel], commits: Mapping[str, float]) -> list[
         runs = panel.place.runs
         worse = np.array([1.0 if one.better == "lower" else -1.0 for one in panel.series])
         for step in panel.steps:
-            at, low, high = (commits[runs[row].id] for row in (step.index, max(step.first - 1, 0), step.last))
+            at, low, high = (commits[runs[row].id] for row in (step.index, step.first - 1, step.last))
             # for the worse if the series that got worse have more weight, the squares of their z
             sign = 1 if float((worse * step.z * np.abs(step.z)).sum()) > 0 else -1
             clear.append(FoundStep(number, step, runs[step.seen], at, low, high, sign, panel.facts_before(step)))
@@ -265,7 +265,7 @@ def assign(panels: Sequence[EventPanel], groups: Sequence[EventGroup], commits: 
     for number, panel in enumerate(panels):
         runs = panel.place.runs
         for moved in panel.moved:
-            at, low, high = (commits[runs[row].id] for row in (moved.row, max(moved.first - 1, 0), moved.last))
+            at, low, high = (commits[runs[row].id] for row in (moved.row, moved.first - 1, moved.last))
             near = [(away, n) for n, one in enumerate(groups) if (away := one.away(number, moved, at, low, high)) >= 0]
             for away, n in sorted(near):
                 own = groups[n].moved.setdefault(number, {})

@@ -140,7 +140,7 @@ def _range(group: EventGroup, panels: Sequence[EventPanel], commits: Mapping[str
         changed = panels[panel].facts(first, last)
         facts |= dict.fromkeys(changed)
         with_facts += len(moved) if changed else 0
-        own = (runs[max(first - 1, 0)], runs[index], runs[last])
+        own = (runs[first - 1], runs[index], runs[last])
         if found is None:
             found = own
             continue
