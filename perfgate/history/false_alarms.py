@@ -40,7 +40,7 @@ def false_alarms(rule: Rule, column: HistoryColumn, rows: Sequence[int]) -> tupl
     if len(values) <= RUNS_THAT_SHOW_NOISE or not np.isfinite(values).all() or values.min() <= 0:
         return 0, 0
     points = find_change_points(values, errors=errors, better=column.better)
-    noise = noise_between_runs(values, errors, column.better)
+    noise = noise_between_runs(values, errors)
     prior = None if noise is None else (noise.prior.s0, noise.prior.d0)
     relative = np.square(np.nan_to_num(errors / values))
     measures = [RunMeasure(value, 1, None, error, 0, True) for value, error in zip(values, relative, strict=True)]

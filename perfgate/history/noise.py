@@ -26,7 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.baselines.places import NEWEST_RUNS
-from perfgate.core import Better, CalibratedPrior, RememberedRuns
+from perfgate.core import CalibratedPrior, RememberedRuns
 from perfgate.core.remembered_runs import HistoryRun, SeriesName
 from perfgate.history.store import StoredHistory, branch_of, is_exact, usable_runs
 from perfgate.stats.change_points import find_change_points
@@ -59,15 +59,12 @@ class LearnedNoise(Struct, frozen=True):
     wander: float = 0.0
 
 
-def noise_between_runs(
-    values: FloatArray, errors: FloatArray | None = None, better: Better = "lower"
-) -> LearnedNoise | None:
+def noise_between_runs(values: FloatArray, errors: FloatArray | None = None) -> LearnedNoise | None:
     """Return the noise between the runs of a series; None for fewer than ten runs within levels.
 
     Parameters:
         values: (n,) one statistic per run, oldest first, in any unit. NaN is a missing run.
         errors: (n,) the standard error of each value within its run, in the same unit; NaN is unknown.
-        better: "lower", "higher" or "neither".
 
     Also None if a value is not positive, because noise is relative, and if all values are equal.
     """
@@ -76,7 +73,7 @@ def noise_between_runs(
     if len(values) < FEWEST_RUNS or values.min() <= 0 or values.min() == values.max():
         return None
     relative = np.full(len(values), np.nan) if errors is None else errors[known] / values
-    points = find_change_points(values, errors=relative * values, better=better)
+    points = find_change_points(values, errors=relative * values)
     bounds = [0, *(point.index for point in points), len(values)]
     blocks = [block for level in pairwise(bounds) for block in _blocks(level)]
     runs = sum(end - start for start, end in blocks)
@@ -168,12 +165,12 @@ def learned_priors(
             continue
         rows = usable[column.at]
         values, errors, taken = column.values[rows], column.errors[rows], 0
-        if hosts and len({of_each[int(at)] for at in column.at[rows]}) > 1 and (values > 0).all():
+        if hosts and (values > 0).all():
             from perfgate.history.hosts import without_hosts
 
             logs, taken = without_hosts(np.log(values), [of_each[int(at)] for at in column.at[rows]], hosts)
             values, errors = np.exp(logs), errors * np.exp(logs) / values
-        noise = noise_between_runs(values, errors, column.better)
+        noise = noise_between_runs(values, errors)
         if noise is not None:
             name, prior = (column.name.key, column.name.statistic, column.name.rank), noise.prior
             is_old = int(is_newer[column.at][rows].sum()) >= _BLOCK
@@ -213,7 +210,7 @@ def runs_since(
         values, errors = column.values[rows], column.errors[rows]
         if column.name not in wanted or is_exact(column) or not len(rows) or values.min() <= 0:
             continue
-        points = find_change_points(values, errors=errors, better=column.better)
+        points = find_change_points(values, errors=errors)
         if measured and is_cut and not points:  # the runs to judge begin with the first since then, which was not read
             continue
         first = points[-1].index if points else 0

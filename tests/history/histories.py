@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
@@ -15,7 +15,7 @@ from perfgate.baselines.stores import WritableStore, open_store
 from perfgate.core import Better, Fact, Key
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 from perfgate.history.records import id_of_values
-from perfgate.history.store import add
+from perfgate.history.store import HistoryColumn, StoredHistory, add
 
 IDENTITY: Mapping[str, Fact | None] = {"gpu": "H200", "gpu_count": 8, "world_size": 8}
 BEGIN = datetime(2026, 1, 1)
@@ -64,3 +64,28 @@ def filled(folder: Path, numbers: Sequence[float], metric: str = "forward") -> W
         for i, number in enumerate(numbers):
             assert add(store, record(i, {metric: number}))
     return store
+
+
+def run_at(hours: float, host: str = "", **about: object) -> HistoryRun:
+    """A run of main without a commit."""
+    run = HistoryRun(f"{hours:03}", at(hours), ref="main", context={"host": host} if host else {})
+    return replace(run, **about)
+
+
+def column(
+    numbers: Iterable[float], places: Iterable[int] | None = None, error: float = 0.0, **about: object
+) -> HistoryColumn:
+    """The series of `forward median` in seconds, with the same relative error for each number; 0 is unknown."""
+    values = np.array([*numbers], dtype=np.float64)
+    nothing = np.full(len(values), np.nan)
+    rows = np.arange(len(values)) if places is None else np.array([*places], dtype=np.int64)
+    name = SeriesName(Key("forward"), "median")
+    found = HistoryColumn(
+        name, "s", "lower", "samples", rows, values, error * values if error else nothing, nothing, nothing
+    )
+    return replace(found, **about)
+
+
+def in_memory(runs: Sequence[HistoryRun], *columns: HistoryColumn) -> StoredHistory:
+    """A history as it is read from a store."""
+    return StoredHistory("gpt", "h200", {}, tuple(runs), columns, ("forward",))
