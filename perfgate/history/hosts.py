@@ -50,9 +50,7 @@ def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
     # the level of each block is taken out of both; then the slope of y by x is the difference of the hosts
     x = np.concatenate([marks[block] - marks[block].mean() for block in blocks])
     y = np.concatenate([logs[block] - logs[block].mean() for block in blocks])
-    freedom = len(y) - len(blocks) - 1
-    if freedom < 1:
-        return None
+    freedom = len(y) - len(blocks) - 1  # 2 or more, because there are six runs and two blocks
     weight = float((x * x).sum())
     estimate = float((x * y).sum()) / weight
     variance = float(np.square(y - estimate * x).sum()) / freedom
@@ -71,7 +69,7 @@ def _blocks(is_new: Sequence[bool]) -> list[slice]:
             found.append(slice(max(start, at - _BEFORE), at + 1))
             start = at + 1
     if found and start < len(is_new):
-        found[-1] = slice(found[-1].start, min(start + _BEFORE - 1, len(is_new)))
+        found[-1] = slice(found[-1].start, start + 1)
     return found
 
 

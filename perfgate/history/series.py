@@ -50,7 +50,7 @@ def order_of(runs: Sequence[HistoryRun], line: CommitLine | None) -> RunOrder:
     placed = {i: place for i in with_commit if (place := line.place(runs[i].commit)) is not None}
     if 2 * len(placed) < len(with_commit):
         count = len(with_commit) - len(placed)
-        why = f"{count} of {plural(len(with_commit), 'run')} are of commits that {line.ref} does not have here"
+        why = f"{line.ref} does not have the commits of {count} of {plural(len(with_commit), 'run')} here"
         return RunOrder(tuple(by_time), (f"ordered by time: {why} (fetch it with its history)",))
     known = sorted(placed, key=lambda i: (placed[i], runs[i].time, runs[i].id))
     notes = []
@@ -62,7 +62,8 @@ def order_of(runs: Sequence[HistoryRun], line: CommitLine | None) -> RunOrder:
     latest = list(accumulate((runs[i].time for i in known), max))  # the latest time up to each run
     late = sum(runs[i].time < most for i, most in zip(known[1:], latest, strict=False))
     if late:
-        notes.append(f"{plural(late, 'run')} have an earlier time than a run of an older commit: the commits decide")
+        verb = "has" if late == 1 else "have"
+        notes.append(f"{plural(late, 'run')} {verb} an earlier time than a run of an older commit: the commits decide")
     # runs without a commit; the last first, because an insertion moves only the places after it
     for i in reversed([i for i in by_time if not runs[i].commit]):
         known.insert(bisect_right(latest, runs[i].time), i)
@@ -178,7 +179,7 @@ def _approval(
     """Return the newest approval of runs from `start` to before `end`, by its commit, or by its time if it has none."""
     near = runs[start:end]
     commits = {run.commit for run in near if run.commit}
-    first, last = runs[start - 1].time, near[-1].time if near else ""
+    first, last = runs[start - 1].time, near[-1].time
     found = [one for one in decided if (one.commit in commits if one.commit else first < one.time <= last)]
     return found[-1] if found else None
 
