@@ -61,9 +61,15 @@ _GROUPS = {
     "history": ("add", "backfill", "compact", "events", "export", "import", "quarantine", "report", "show", "watch"),
     "rules": ("check", "diff", "explain", "show"),
 }
-#: The names of commands in other tools.
-_OTHER_WORDS = {"accept": "baseline approve", "lint": "rules check", "validate": "rules check"}
-_OTHER_WORDS |= {"calibrate": "rules --calibrate", "plan": "rules", "selftest": "rules"}
+#: The names of commands in other tools, and former names.
+_OTHER_WORDS = {
+    "accept": "baseline approve",
+    "calibrate": "rules --calibrate",
+    "lint": "rules check",
+    "plan": "rules",
+    "selftest": "rules",
+    "validate": "rules check",
+}
 #: The options of `run` and `check` in their `--help`.
 _OPTIONS = {*("--results", "--runs", "--time-budget", "--paired", "--base-ref", "--rules", "--env", "--only", "--json")}
 _OPTIONS |= {"--markdown", "--html", "--quiet", "--verbose", "--help-all", "--help"}

@@ -68,7 +68,7 @@ def screen() -> Screen:
     width = max(60, min(200, shutil.get_terminal_size((100, 24)).columns))
     is_capable = sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not os.environ.get("CI")
     is_forced = os.environ.get("FORCE_COLOR", "0") not in ("", "0")
-    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower()
     colour = not os.environ.get("NO_COLOR") and (is_forced or is_capable)
     return Screen(width, colour, not encoding.startswith(("utf", "cp65001")))
 
