@@ -30,9 +30,8 @@ from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
 TIMES = 3
 #: The largest number of base runs that are compared with.
 RUNS_COMPARED = 10
-#: The power in the formula for a change that fails in 8 of 10 cases: with few base runs; and with pairs, or enough base
-#: runs to show the noise. The second is larger because all looks share one error rate then (by simulation, see the
-#: tests).
+#: The power to put into the formula so that 8 of 10 cases fail: 0.8 with few base runs; 0.9 with pairs, or enough base
+#: runs to show the noise, where all looks share one error rate (found by simulation, see the tests).
 _FAILING_POWER = (0.8, 0.9)
 #: The spread of pairs of one program that a plan without pairs assumes: measured on a shared, busy machine.
 SPREAD_OF_PAIRS = 0.03
@@ -130,8 +129,8 @@ def _of_change(plan: Plan, evidence: Evidence, asks: ChangeClause, measures: Seq
         raise CannotJudge("exact", "it is compared without noise: one run shows every change", "")
     centre, seen = run_noise(measures, terms.prior)
     seen = replace(seen, shared=2 * terms.wander**2)
-    noise = seen
-    margin = excluded = terms.tolerated(math.exp(centre))
+    noise = seen  # `seen` is what the runs show, `noise` what a pass assumes
+    margin = excluded = terms.tolerated(math.exp(centre))  # the anchor has no `at_worst`: a pass excludes the tolerance
     anchored, fewest = asks.reference == "anchor", 0
     calibrated = evidence.calibrated()
     if not anchored:

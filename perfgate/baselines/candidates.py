@@ -32,7 +32,7 @@ from perfgate.workspace.env_facts import merge_facts, read_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import WORKING_TREE, PolicySource, read_ruleset
 
-#: The formats of tools that run on GPUs, and metrics that only a GPU has.
+#: The formats of tools that run on GPUs, and the starts and ends of metrics that only a GPU has.
 _FORMATS = frozenset(("deepspeed", "megatron", "mlperf", "nccl-tests", "ncu", "nsys", "vllm"))
 _METRICS = ("gpu.", "kernel.", "energy.")
 _PARTS = (".device_time", ".self_device_time", "memory.peak_reserved")
@@ -102,10 +102,12 @@ class Candidates(Struct, frozen=True):
     ) -> list[str]:
         """Store every run in a level; returns the lines to print. Raises Refused.
 
+        `target`: `store`, or the folder of a proposal.
         `keep_all`: store the samples of every metric, not only of those that a rule reads. `by`: the user who adds the
         runs. `only`: the metrics to store, if a level adopts some only; empty means all.
         """
         lines = [*map(str, self.noticed), *unknown_gpu(self.runs, self.facts, self.ruleset.identity)]
+        # As both sides, because a rule about a change looks for its metric in the base runs, too.
         judged = JudgedRuns.of(self.runs, Baseline(runs=self.runs), self.ruleset.metrics)
         absent = [rule for rule in self.ruleset.rules if not find_subjects(rule.sentence, judged)]
         lines += [f"warning: no run has the metric of this rule: {rule.name} ({rule.at})" for rule in absent]
@@ -206,7 +208,7 @@ def write_verified(target: WritableStore, path: str, data: bytes, *, replaced: b
 
 
 def head_bytes(file: BaselineFile) -> int:
-    """Return the number of bytes that a stored run has beside its rows and its call tree, or a few more."""
+    """Return an upper bound of the bytes that a stored run has beside its rows and its call tree."""
     empty = msgspec.structs.replace(file, series=[], summaries=[], left_out=0, call_tree="")
     return len(STORED_RUN.encode(empty)) + 256
 

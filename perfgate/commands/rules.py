@@ -145,8 +145,8 @@ def rules_diff(old: str, new: str | None, options: CommandOptions) -> int:
 def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[Problem]]:
     """Validate rule files and files with mappings; return a line for each good one, and all problems.
 
-    Warnings are about a metric that no stored run has, a tolerance or limit that is too large for a share, and a stored
-    run that cannot be read. Raises Refused.
+    Warnings are about a metric that no stored run has, a tolerance or limit that a share (0 to 100 %) cannot break, and
+    a stored run that cannot be read. Raises Refused.
     """
     files = WORKING_TREE.rule_files(paths)
     stored, unread = stored_metrics(baselines)
@@ -160,8 +160,8 @@ def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[P
     for file in WORKING_TREE.mapping_files(paths):
         found = parse_mappings([file])
         problems += found.problems
-        what = [plural(len(found.mappings), "mapping"), *(["a command"] if found.command else [])]
-        lines += [] if found.problems else [f"{file[0]}: {', '.join(what)}"]
+        parts = [plural(len(found.mappings), "mapping"), *(["a command"] if found.command else [])]
+        lines += [] if found.problems else [f"{file[0]}: {', '.join(parts)}"]
     return lines, problems
 
 
@@ -226,7 +226,8 @@ def _on_newest_runs(
 ) -> tuple[dict[str, tuple[Verdict, ...]], dict[tuple[str, str, str], Plan], list[Problem]]:
     """Return, from the newest stored run of each current level, what it would get as a new run.
 
-    The results are the verdicts by level, the plans by clause (how large a change each rule sees), and problems.
+    The results are the verdicts by level, the plans by clause (how large a change each rule sees), and problems. The
+    newest run is among the base runs, too, so its verdicts are an example and decide nothing.
     """
     from perfgate.analysis.plan import plans
     from perfgate.commands.rules_table import stored_cases

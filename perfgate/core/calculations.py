@@ -34,7 +34,7 @@ class Attribution(Struct, frozen=True):
     confidence: float
     #: True if each effect is clear, or smaller than the tolerance of the rule.
     settled: bool
-    #: The combination that was left out: each effect was then measured once, not beside both levels of the other.
+    #: The combination that was left out: each effect was then measured in one state of the other factor only.
     missing: Mixed | None = None
 
 

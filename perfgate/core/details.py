@@ -57,7 +57,7 @@ class VerdictDetails(Struct, frozen=True):
     verdict: int
     #: The base unit of the values; the statistic may have another unit (a count has none).
     unit: str
-    #: History, then base, then new; each oldest first.
+    #: The stored runs (`past` and `base`), oldest first, then the new ones.
     runs: tuple[RunDetails, ...]
     #: The number of ranks (or devices) in the new runs; `runs` may have fewer.
     members: int = 1

@@ -41,8 +41,7 @@ from perfgate.stats.steady import kept_for_drawing, stalls
 POINTS = {"judged": 240, "other": 80}
 #: The most other ranks of a new run that are drawn beside the rank that represents it.
 OTHER_RANKS = 7
-#: The most values of a report, and how many values a run without values counts as: a value with its step has about 16
-#: bytes of JSON, and a run 400.
+#: The most values of a report, and the number of values that take as much JSON as a run beside its values.
 MOST_VALUES = 220_000
 _RUN_COSTS = 20
 #: Statistics that are not a position among the values, so that quantiles do not describe them.
@@ -61,7 +60,7 @@ def verdict_details(evidence: Evidence, verdict: Verdict, index: int) -> Verdict
     """Return the runs behind the verdict with this index in its report; None if nothing can be measured."""
     try:
         method, unit = evidence.method, evidence.series.unit
-    except (CannotJudge, StopIteration):
+    except (CannotJudge, StopIteration):  # StopIteration: no run has the series
         return None
     runs = [run for run in _runs(evidence) if run.members]
     shown = [details for run in runs for details in _ranks(run, evidence, method)]
@@ -71,7 +70,7 @@ def verdict_details(evidence: Evidence, verdict: Verdict, index: int) -> Verdict
 
 
 def _runs(evidence: Evidence) -> Iterator[_RunOfSubject]:
-    """Yield every run in which the judged metric may be: history, base and new."""
+    """Yield every run in which the judged metric may be: the stored ones, oldest first, then the new ones."""
     runs, subject, asks = evidence.runs, evidence.subject, evidence.clause.asks
     reference = runs.anchor if isinstance(asks, ChangeClause) and asks.reference == "anchor" else runs.base
     compared = {view.run.name for view in reference}
@@ -156,7 +155,7 @@ def _with_values(seen: RunDetails, series: Series, method: Method, points: int) 
 def _drawn(seen: RunDetails, series: Series, method: Method, points: int) -> RunDetails:
     """Return the details with the drawn values, their steps, and the warm-up and stalls among them."""
     if series.stalled is not None:
-        series = replace(series, stalled=series.stalled & False)  # draw all values
+        series = replace(series, stalled=series.stalled & False)  # mark no step as stalled, so that all are drawn
     steady = method.steady(series)
     kept = kept_for_drawing(series.values, points)
     stalled = stalls(steady.values if series.unit in SPEEDS else steady.values[:0], method.better)
@@ -237,7 +236,7 @@ def sweep_curves(
     found: list[SweepCurve] = []
     labelled = (series.key for run in new for series in run.series if series.key.metric in metrics)
     at_loads = {key.metric for key in labelled if any(name in conditions for name, _ in key.labels)}
-    for metric in sorted(at_loads):  # the values of a thousand ranks without any load need not be measured again
+    for metric in sorted(at_loads):  # only metrics with a load: to measure a thousand ranks takes long
         unit, own = _values(metric, new)
         _, stored = _values(metric, base)
         if condition := _swept(own, conditions):

@@ -61,6 +61,7 @@ def verdict_of(
     if left_out:
         added.append(notes.left_out(left_out))
     added += machine_notes(evidence.case.facts)
+    # A percentile of a rate, such as p95, is of its best values: such a pass says little.
     is_high = verdict.outcome == "pass" and verdict.better == "higher"
     best = notes.of_best_values(verdict.statistic or "") if is_high else None
     added += [best] if best else []
@@ -71,7 +72,7 @@ def verdict_of(
 
 
 def worsening(found: Result) -> float:
-    """Return the largest worsening that the interval of a change includes; 0 for other answers."""
+    """Return the largest worsening that the interval of a failed change includes; 0 for other answers."""
     if not isinstance(found, ChangeResult):
         return 0.0
     end = found.low if (found.estimate or 0.0) < 0 else found.high
@@ -241,6 +242,7 @@ def _change(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) 
         statistic=evidence.shown_statistic,
         member=dict(member),
         better=terms.better,
+        # With an anchor, stored runs may come before the new ones; if the new ones alone fail, only they are shown.
         new=_estimate(result.new_value, new.measures[-result.new_runs :]),
         base=_estimate(result.base_value, base.measures),
         change=RelativeChange(result.estimate, result.low, result.high),
@@ -276,7 +278,10 @@ def _work(evidence: Evidence, found: WorkResult) -> Verdict:
 
 
 def _estimate(value: float | None, runs: Sequence[RunMeasure]) -> Estimate:
-    """Return the estimate of one side without bounds; a run that is a single number has no values to count."""
+    """Return the estimate of one side without bounds.
+
+    The number of values is None if all runs are single numbers, and their effective number if any run is one.
+    """
     effective = [run.n_effective for run in runs if run.n_effective is not None]
     n = sum(run.n for run in runs) if effective else None
     return Estimate(value, None, None, n, sum(effective) if len(effective) == len(runs) else None, len(runs))

@@ -99,7 +99,8 @@ class ChannelWindow:
             self._count += 1
             return
         grown, seconds = reading - self._last, at - self._at
-        if not 0 <= grown <= channel.most * seconds:  # also for the first reading, where both are NaN
+        # Usual readings need no call; `growth` is for a counter that began anew, and for the first, where both are NaN.
+        if not 0 <= grown <= channel.most * seconds:
             grown = growth(self._last, reading, seconds, channel.most)
         if not isnan(grown):
             self._sum += grown

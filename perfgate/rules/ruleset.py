@@ -60,7 +60,7 @@ class Condition(Struct, frozen=True):
 
 
 def parse_condition(fact: str, text: str) -> Condition:
-    """Parse one line of `when`. Raises ValueError, with the reason, for a comparison that can never be true."""
+    """Parse one line of `when`. Raises ValueError, with the reason, for a comparison without a value or a number."""
     found = _COMPARED.fullmatch(text)
     value = found[2] if found else text.strip()
     if value.startswith(("<", ">", "=", "!")):
@@ -89,8 +89,8 @@ class RuleQuarantine(Struct, frozen=True):
 class AtWorst(Struct, frozen=True):
     """The setting `at_worst`: the size of change, or the value beyond a limit, that a pass must exclude.
 
-    `relative` is a share and belongs to relative tolerances; `absolute` is a quantity and belongs to absolute
-    tolerances and to limits. Either may be None.
+    `relative` is a share, for relative tolerances and limits in % or as a factor. `absolute` is a quantity, for absolute
+    tolerances and limits. Either may be None.
     """
 
     relative: float | None
@@ -101,7 +101,7 @@ class AtWorst(Struct, frozen=True):
         """Return the setting as a value beyond the limit `asks`, in base units; None if their units differ."""
         if self.absolute is not None and self.absolute.base == asks.bound.base:
             return self.absolute.value
-        # A share fits a limit in % or as a factor; the bound of a limit without a unit has the base 1, too.
+        # A share fits a limit in % or as a factor; a bound without a unit has the base 1, too, but is a plain number.
         return self.relative if asks.bound.base == "1" and asks.bound.unit is not None else None
 
 
@@ -202,7 +202,7 @@ class Ruleset(Struct, frozen=True):
     files: tuple[str, ...] = ()
     #: Whether a results file may contain its own base, as pairs; None is the default.
     pairs: PairsChoice | None = None
-    #: The names of more fields of results that are conditions; `core.conditions` has the others.
+    #: More fields of results that are conditions of a measurement, such as its load; `core.conditions` has the others.
     conditions: tuple[str, ...] = ()
     #: What to do about numbers of a file that its reader does not read.
     unread: UnreadPolicy = "warn"

@@ -54,7 +54,7 @@ class Imported(Struct, frozen=True):
 
     runs: Iterable[ImportedRun]
     problems: tuple[Problem, ...] = ()
-    #: The number of runs of each branch, if the runs are not in memory.
+    #: The number of runs of each branch, if `runs` can be read only once.
     refs: Counter[str | None] | None = None
 
 
@@ -120,14 +120,16 @@ def in_base_unit(number: float, unit: str) -> tuple[float, str] | None:
         text = text[text.rindex("(") + 1 : -1].strip()
     if text in ("", "1"):
         return number, "1"
-    known = unit_of_text(text)
-    return None if known is None else (number / known[1], known[0])
+    if (known := unit_of_text(text)) is None:
+        return None
+    base, per_base = known  # of ms: s, and 1000
+    return number / per_base, base
 
 
 def numbered(
     metric: str, number: float, unit: str, better: Better | None, labels: Mapping[str, str] | None = None
 ) -> HistoryValue:
-    """Return one number of a run, in its base unit. `better`: its direction; None to derive it from name and unit."""
+    """Return one number of a run; `unit` is its base unit. `better`: None to derive it from the name and the unit."""
     key = Key(metric, tuple(sorted((labels or {}).items())))
     return HistoryValue(SeriesName(key, "mean"), unit, direction(metric, unit, better) or "neither", "value", number)
 
@@ -179,13 +181,14 @@ def of_results(file: ImportFile, format: str) -> Imported:
     try:
         time = None if measured is None else utc_of(measured.time)
     except ValueError as error:
-        if measured is not None and file.time is None:
+        if measured is not None and file.time is None:  # else the time that the user gave is used
             at = load_json(file.text, file.name, file.limits, finite=False).locate((measured.field,))
             return Imported((), (Problem("error", str(error), at),))
+    # A problem with a key is about one result, another about the whole file.
     problems = [problem for run in runs for problem in run.problems if problem.key is None]
     gaps = sum(problem.key is not None and problem.severity == "error" for run in runs for problem in run.problems)
     if gaps:
-        problems = problems if any(run.series for run in runs) else []  # without any result, only the gaps matter
+        problems = problems if any(run.series for run in runs) else []  # without any result, one warning says it
         what = "1 result is missing, because its benchmark" if gaps == 1 else f"{gaps} results are missing: benchmarks"
         problems.append(Problem("warning", f"{what} failed", Location(file.name)))
     return of_runs(file, runs, problems, time)

@@ -35,7 +35,7 @@ Records: TypeAlias = Mapping[str, Mapping[str, RuleRecord]]
 #: The most numbers on a page; of longer histories, plots show the newest runs.
 MOST_NUMBERS = 450_000
 #: The most open changes that are listed at the top, and the number of newest changes of a metric that are unfolded.
-_MOST_NAMED, _MOST_OPEN = 6, 2
+_MOST_NAMED, _MOST_UNFOLDED = 6, 2
 #: A metric that this many newer runs do not have is not measured any more.
 _OVER = 10
 _LEGEND = (
@@ -92,8 +92,8 @@ class Trend(Struct, frozen=True):
         return _open_changes(self.series)
 
     @property
-    def kind(self) -> tuple[bool, bool]:
-        """True if it changed, and True if it is not measured any more."""
+    def moved_and_over(self) -> tuple[bool, bool]:
+        """Whether it changed, and whether it is not measured any more."""
         return bool(self.series.changes), _is_over(self.series)
 
     @property
@@ -168,8 +168,8 @@ def render(
 def _page() -> Template:
     style, script = text_of("style.css") + text_of("trends.css"), text_of("trends.js")
     allowed = " ".join(
-        f"{kind}-src 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}';"
-        for kind, text in (("style", style), ("script", script))
+        f"{directive}-src 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}';"
+        for directive, text in (("style", style), ("script", script))
     )
     return template(
         "trends.html.j2",
@@ -187,7 +187,7 @@ def _page() -> Template:
         signs=_SIGNS,
         states=_WORDS,
         legend=_LEGEND,
-        most_open=_MOST_OPEN,
+        most_open=_MOST_UNFOLDED,
     )
 
 
@@ -254,7 +254,7 @@ def _capital(text: str) -> str:
 
 
 def _anchor_of(event: HistoryEvent, trends: Sequence[Trend]) -> str:
-    """Return the id of the card of the largest metric of an event."""
+    """Return the id of the card of the metric of an event that changed most."""
     own = {(one.suite, one.environment, one.name): number for number, one in enumerate(event_words.in_order(event))}
     ranked = ((own.get((one.series.suite, one.series.environment, one.series.name), len(own)), one) for one in trends)
     return min((rank, one.anchor) for rank, one in ranked)[1]
@@ -264,7 +264,7 @@ def _parts(trends: Sequence[Trend]) -> list[tuple[str, str, list[Trend]]]:
     """Return the parts of the page: what happened to the metrics, the class of their cards, and the metrics."""
     rows = (("changed", True, False), ("did not change", False, False), ("changed and ended", True, True))
     return [
-        (happened, "moved" if moved else "same", [one for one in trends if one.kind == (moved, over)])
+        (happened, "moved" if moved else "same", [one for one in trends if one.moved_and_over == (moved, over)])
         for happened, moved, over in (*rows, ("ended", False, True))
     ]
 
