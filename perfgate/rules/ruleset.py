@@ -89,8 +89,8 @@ class RuleQuarantine(Struct, frozen=True):
 class AtWorst(Struct, frozen=True):
     """The setting `at_worst`: the size of change, or the value beyond a limit, that a pass must exclude.
 
-    `relative` is a share, for relative tolerances and limits in % or as a factor. `absolute` is a quantity, for absolute
-    tolerances and limits. Either may be None.
+    `relative` is a share, for relative tolerances and for limits in % or as a factor. `absolute` is a quantity, for
+    absolute tolerances and limits. Either may be None.
     """
 
     relative: float | None
