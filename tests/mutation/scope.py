@@ -9,7 +9,7 @@ import yaml
 from mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-#: What decides an outcome, an exit code, the commit that is named, or what the history says.
+#: What decides an outcome, an exit code, the commit or cause that is named, or what the history says.
 CORE = (
     "perfgate/judge/*.py",
     "perfgate/judge/decide/*.py",
@@ -17,6 +17,7 @@ CORE = (
     "perfgate/analysis/*.py",
     "perfgate/stats/*.py",
     "perfgate/bisect/*.py",
+    "perfgate/causes/*.py",
     "perfgate/history/*.py",
     "perfgate/history/imports/*.py",
     "perfgate/cli/entry.py",
