@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from perfgate.bisect.choose import best, candidates, entropy
+from perfgate.bisect.choose import best, candidates, entropy, information
 from perfgate.bisect.measurements import Measurement, Model
 from perfgate.bisect.posterior import Posterior, agreed_posterior
 from perfgate.core.causes import BisectOutcome
@@ -183,7 +183,7 @@ def _is_found(found: Posterior, terms: Terms, evidence: Measurements, largest: f
     low, high = int(found.edges[cell]), int(found.edges[cell + 1])
     is_last = all(position in evidence.skipped for position in range(low + 1, high))
     is_there = found.nothing <= _THERE * doubt and found.cells[cell] >= largest
-    return is_last and is_there and bool(found.changed[cell] >= (1 - doubt) * (1 - found.nothing))
+    return bool(is_last and is_there and found.changed[cell] >= (1 - doubt) * (1 - found.nothing))
 
 
 def _unverified(found: Posterior, terms: Terms, evidence: Measurements) -> int | None:
@@ -212,7 +212,7 @@ def _result(outcome: BisectOutcome, found: Posterior, terms: Terms, evidence: Me
         change = found.change(cell, terms.confidence)
     elif outcome == "undecided":
         # the bits that are missing, divided by the bits of the next run
-        _, bits = best(found, candidates(found, evidence.skipped), lambda _: 1.0)
+        bits = float(information(found, candidates(found, evidence.skipped)).max())
         more = max(1, math.ceil(entropy(found, evidence.skipped) / max(bits, 1e-3)))
     relative = [math.expm1(min(value, _LARGEST_LOG)) for value in change]
     return SearchResult(
