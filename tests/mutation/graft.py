@@ -61,20 +61,25 @@ def _run_again(statement: ast.stmt, tree: ast.Module, module: ModuleType) -> Non
     """Run one statement of a module, and those that make something of what it sets; put all that in its place."""
     scope = dict(vars(module))
     future = ast.ImportFrom("__future__", [ast.alias("annotations")], 0)
-    again, names = [statement], _set_by(statement)
+    again, names, structs = [statement], _set_by(statement), set[str]()
+    if isinstance(statement, ast.ClassDef):
+        exec(_compiled(ast.fix_missing_locations(ast.Module([future, statement], [])), module), scope)
+        structs = {statement.name} if _is_other_struct(vars(module)[statement.name], scope[statement.name]) else set()
     for later in tree.body[tree.body.index(statement) + 1 :]:
         made = later.args if isinstance(later, ast.FunctionDef) else later  # its defaults
-        if isinstance(later, ast.Assign | ast.AnnAssign | ast.FunctionDef) and names & {
-            one.id for one in ast.walk(made) if isinstance(one, ast.Name)
-        }:
+        used = {one.id for one in ast.walk(made) if isinstance(one, ast.Name)}
+        if isinstance(later, ast.Assign | ast.AnnAssign | ast.FunctionDef) and (names | structs) & used:
             again.append(later)
             names |= set() if made is not later else _set_by(later)
+        elif isinstance(later, ast.ClassDef) and structs & used:
+            again.append(later)
+            structs.add(later.name)
     body = ast.fix_missing_locations(ast.Module([future, *again], []))
     exec(_compiled(body, module), scope)
     for name, new in scope.items():
         old = vars(module).get(name)
         if new is not old and name not in ("__builtins__", "annotations"):
-            _replace(name, old, new)
+            _replace(name, old, new, in_place=name not in structs)
 
 
 def _set_by(statement: ast.stmt) -> set[str]:
@@ -82,10 +87,23 @@ def _set_by(statement: ast.stmt) -> set[str]:
     return {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
 
 
-def _replace(name: str, old: Any, new: Any) -> None:
+def _is_other_struct(old: type, new: type) -> bool:
+    """Whether a changed Struct has to take the place of the old one: its defaults and options cannot be set."""
+    if not issubclass(new, Struct):
+        return False
+    assert issubclass(old, Struct)
+    return _plain_defaults(new) != _plain_defaults(old) or _options(new) != _options(old)
+
+
+def _options(struct: type[Struct]) -> list[Any]:
+    found = struct.__struct_config__
+    return [getattr(found, name) for name in dir(found) if not name.startswith("_")]
+
+
+def _replace(name: str, old: Any, new: Any, *, in_place: bool = True) -> None:
     if isinstance(new, FunctionType) and new.__name__ == name:
         _take_defaults(inspect.unwrap(old), inspect.unwrap(new))
-    elif isinstance(new, type) and not (issubclass(new, Struct) and _plain_defaults(new) != _plain_defaults(old)):
+    elif isinstance(new, type) and in_place:
         for attribute, value in vars(new).items():
             known = vars(old).get(attribute)
             if attribute == "__init__" and is_dataclass(new):

@@ -66,7 +66,9 @@ def test_making_mutants_leaves_the_syntax_as_it_was() -> None:
 
 MODULE = """
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
+from msgspec import Struct
+from msgspec.json import encode
 
 LIMIT = 3
 
@@ -95,6 +97,14 @@ class Point:
     @property
     def far(self):
         return self.x > 7
+
+class Row(Struct, array_like=True):
+    cell: int = 5
+
+class Page(Struct):
+    rows: list[Row]
+
+ENCODE = partial(encode, Page([Row()]))
 """
 
 GRAFTS = [
@@ -112,6 +122,9 @@ GRAFTS = [
     ("x: int = 6", "user.Point().x", 6),
     ("y: int = field(init=False, default=2)", "user.Point().y", 2),
     ("return self.x >= 7", "user.Point(7).far", True),
+    ("class Row(Struct, array_like=False):", "user.ENCODE()", b'{"rows":[{"cell":5}]}'),
+    ("cell: int = 6", "user.Row().cell", 6),
+    ("cell: int = 6", "user.ENCODE()", b'{"rows":[[6]]}'),
 ]
 
 
