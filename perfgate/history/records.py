@@ -32,7 +32,6 @@ from perfgate.workspace.options import Refused
 
 #: A run has at most this many numbers: those of rules first, then the longest times.
 MOST_VALUES = 2000
-_RANKS: Mapping[str, RankChoice] = {"slowest": "slowest", "fastest": "fastest", "median": "median", "across": "across"}
 
 
 def id_of_files(sources: Iterable[str], part: int | None) -> str:
@@ -75,7 +74,7 @@ def values_of(
     judged = JudgedRuns.of((run,), Baseline(), metrics or {})
     for rule in rules:
         for subject in find_subjects(rule.sentence, judged):
-            if subject.trouble is None and subject.new[0]:
+            if subject.new[0]:  # empty if it cannot be computed
                 one = _Wanted.of(subject.key, subject.new[0], rule, better)
                 wanted.setdefault(one.name, one)
     count = len(wanted)
@@ -91,9 +90,9 @@ def values_of(
         )
 
     for key, members in sorted(groups.items(), key=lambda row: (-seconds(row[1].values()), row[0])):  # longest first
-        own = next((known.rule for known in wanted.values() if known.name.key == key), None)
+        own = next((known.rule for known in wanted.values() if known.key == key), None)
         one = _Wanted.of(key, members, own, better)
-        usual = replace(one, name=SeriesName(key, default_statistic(next(iter(members.values())))))
+        usual = replace(one, statistic=default_statistic(next(iter(members.values()))), rank="worst")
         wanted.setdefault(usual.name, usual)
     chosen = list(wanted.values())[: max(MOST_VALUES, count)]
     found = [value for one in chosen if (value := one.measured()) is not None]
@@ -103,28 +102,33 @@ def values_of(
 class _Wanted(Struct, frozen=True):
     """One number that a run should have, and the rule that says how it is measured."""
 
-    name: SeriesName
+    key: Key
+    statistic: str
+    rank: RankChoice
     members: Mapping[Member, Series]
     rule: Rule | None
     better: Better | None
+
+    @property
+    def name(self) -> SeriesName:
+        """The series of the history that it belongs to."""
+        return SeriesName(self.key, self.statistic, self.rank)
 
     @classmethod
     def of(cls, key: Key, members: Mapping[Member, Series], rule: Rule | None, better: Mapping[str, Better]) -> _Wanted:
         """Return the number that a rule asks for, or the usual one of a metric. `on each rank` becomes `worst`."""
         default = default_statistic(next(iter(members.values())))
         statistic, rank = (rule.sentence.statistic or default, rule.sentence.rank) if rule else (default, None)
-        name = SeriesName(key, statistic, "worst" if rank in (None, "each") else str(rank))
-        return cls(name, members, rule, (rule.better if rule else None) or better.get(key.metric))
+        shown: RankChoice = "worst" if rank is None or rank == "each" else rank
+        return cls(key, statistic, shown, members, rule, (rule.better if rule else None) or better.get(key.metric))
 
     def measured(self) -> HistoryValue | None:
         """Return the number; None if the run does not have it as a finite number."""
-        key, statistic, rule = self.name.key, self.name.statistic, self.rule
-        unit = statistic_unit(next(iter(self.members.values())), statistic)
-        better = direction(key.metric, unit, self.better) or "neither"
-        method = Method(statistic, rule.settings.warmup if rule else "auto", better)
-        rank: RankChoice = _RANKS.get(self.name.rank, "worst")
+        unit = statistic_unit(next(iter(self.members.values())), self.statistic)
+        better = direction(self.key.metric, unit, self.better) or "neither"
+        method = Method(self.statistic, self.rule.settings.warmup if self.rule else "auto", better)
         try:
-            _, series = choose(self.members, rank, method)
+            _, series = choose(self.members, self.rank, method)
             found = method.measure(series)
         except NotAvailable:
             return None
@@ -165,7 +169,7 @@ class StoredValue(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
         return self.unit in BASE_UNITS and math.isfinite(self.value) and (self.error is None or self.error >= 0)
 
 
-class RunFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class RunFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The content of the file of one run."""
 
     schema: str
