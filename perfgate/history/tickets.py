@@ -91,12 +91,14 @@ def answer_of(data: bytes) -> SearchAnswer | None:
 def ticket_of(number: int, is_open: bool, url: str, body: str, reason: str | None = None) -> Ticket | None:
     """Return an issue as a ticket; None if perfgate did not write its body. `reason`: why it was closed."""
     found = _MARKER.match(body)
+    if found is None:
+        return None
     try:
-        told = msgspec.convert(found and found.groupdict(), Told, strict=False)
-    except msgspec.ValidationError:  # no marker, or somebody changed it
+        told = msgspec.convert(found.groupdict(), Told, strict=False)
+    except msgspec.ValidationError:  # somebody changed it
         return None
     is_false = not is_open and told.state == "open" and reason == "not_planned"
-    return Ticket(number, is_open, url, told, body[found.end() if found else 0 :], is_false)
+    return Ticket(number, is_open, url, told, body[found.end() :], is_false)
 
 
 def steps(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
@@ -11,8 +12,9 @@ from unittest.mock import patch
 import numpy as np
 from msgspec.structs import replace
 
+from perfgate.baselines.places import FileOrError, check_path, one_by_one
 from perfgate.baselines.stores import WritableStore, open_store
-from perfgate.core import Better, Fact, Key
+from perfgate.core import Better, Fact, Key, Location, Problem
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 from perfgate.history.records import id_of_values
 from perfgate.history.store import HistoryColumn, StoredHistory, add
@@ -89,3 +91,45 @@ def column(
 def in_memory(runs: Sequence[HistoryRun], *columns: HistoryColumn) -> StoredHistory:
     """A history as it is read from a store."""
     return StoredHistory("gpt", "h200", {}, tuple(runs), columns, ("forward",))
+
+
+class MemoryStore(dict[str, bytes]):
+    """A store in memory, with the files by their paths."""
+
+    shown = "memory"
+
+    def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
+        super().__init__(files or {})
+        #: Paths that are listed, and the errors that reading or writing them raises.
+        self.broken: dict[str, OSError] = {}
+
+    def paths(self, folder: str = "") -> tuple[list[str], list[Problem]]:
+        list(check_path(folder or "all"))
+        return sorted(path for path in {*self, *self.broken} if path.startswith(f"{folder}/" if folder else "")), []
+
+    def read(self, path: str) -> bytes:
+        if path in self.broken or path not in self:
+            raise self.broken.get(path, FileNotFoundError())
+        return self[path]
+
+    def read_many(self, paths: Iterable[str]) -> Iterator[FileOrError]:
+        return one_by_one(self.read, paths)
+
+    def location(self, path: str) -> Location:
+        return Location(f"{self.shown}/{path}")
+
+    def write(self, path: str, data: bytes, *, replace: bool = False) -> None:
+        list(check_path(path))
+        if path in self.broken:
+            raise self.broken[path]
+        if path in self and not replace:
+            raise FileExistsError
+        self[path] = data
+
+    def remove(self, path: str) -> None:
+        if path not in self:
+            raise FileNotFoundError
+        del self[path]
+
+    def lock(self) -> AbstractContextManager[None]:
+        return nullcontext()
