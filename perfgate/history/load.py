@@ -114,7 +114,7 @@ def commit_line(refs: Iterable[str]) -> CommitLine | None:
         rows = [*zip(*[iter(text.split("\0"))] * 5, strict=False)]  # the text ends with a 0
         notes = []
         for sha, time, who, subject, decoration in rows:
-            names = (name.strip() for name in decoration.split(","))
+            names = decoration.split(", ")  # a name may contain a comma, but no space
             tags = tuple(name.removeprefix("tag: ") for name in names if name.startswith("tag: "))
             notes.append(CommitNote(sha, _utc(time), who, subject, tags))
         return CommitLine.of(ref, notes[::-1])
