@@ -56,21 +56,31 @@ def commit_range(good: str, bad: str) -> SearchedRange:
     if base != first.sha:
         way = "exchange them" if base == last.sha else f"use their common commit, --good {base[:12]}"
         raise Refused(f"--good {good} is not an ancestor of --bad {bad}: {way}")
-    return _range(first.sha, last.sha, first.top)
+    return _range(first.sha, _first_parents(f"{first.sha}..{last.sha}"), first.top)
 
 
 def inside_merge(merge: Commit) -> SearchedRange | None:
-    """Return the commits that a merge brought, and first the commit at which their branch began; None without any."""
-    parents = git("rev-parse", f"{merge.sha}^1", f"{merge.sha}^2", what="the merge cannot be read").decode().split()
-    base = git("merge-base", *parents, what="the merge cannot be read").decode().strip()
-    return None if base == parents[1] else _range(base, parents[1], merge.top)
+    """Return the commits that a merge brought, and first the commit at which their branch began; None without any.
+
+    A branch may have merged main since then. So the first commit is the parent of the next one: each differs from the
+    one before it by its own change.
+    """
+    brought = _first_parents(f"{merge.sha}^1..{merge.sha}^2")
+    if not brought:
+        return None
+    base = git("rev-parse", f"{brought[0]}^", what="the merge cannot be read").decode().strip()
+    return _range(base, brought, merge.top)
 
 
-def _range(first: str, last: str, top: Path) -> SearchedRange:
-    """Return a commit and the first parents of `last` after it, oldest first. `top`: see `Commit`."""
-    later = git("rev-list", "--first-parent", "--reverse", f"{first}..{last}", what="the range cannot be read")
-    shas = [first, *later.decode().split()]
-    return SearchedRange(tuple(shas), tuple(Commit(sha[:12], sha, top) for sha in shas))
+def _first_parents(range_: str) -> list[str]:
+    """Return the first parents of the last commit of a range that are in the range, oldest first."""
+    return git("rev-list", "--first-parent", "--reverse", range_, what="the range cannot be read").decode().split()
+
+
+def _range(first: str, later: Sequence[str], top: Path) -> SearchedRange:
+    """Return the commits of these hashes. `top`: see `Commit`."""
+    shas = (first, *later)
+    return SearchedRange(shas, tuple(Commit(sha[:12], sha, top) for sha in shas))
 
 
 def item_range(items: Sequence[str]) -> SearchedRange:

@@ -49,6 +49,11 @@ COMMITS = {
     5: ("Merge the branch", (2, 4)),
     6: ("Merge what is there already", (5, 2)),
     7: ("Another history", ()),
+    8: ("Main goes on", (6,)),
+    9: ("Old branch", (2,)),
+    10: ("Update the branch from main", (9, 8)),
+    11: ("Last of the branch", (10,)),
+    12: ("Merge the old branch", (8, 11)),
 }
 
 
@@ -106,6 +111,11 @@ def test_the_range_inside_a_merge_begins_where_its_branch_began(shas: dict[int, 
     assert found.names == (shas[1], shas[3], shas[4])
     assert [(one.ref, one.sha) for one in found.commits] == [(sha[:12], sha) for sha in found.names]
     assert inside_merge(Commit.of("c6")) is None  # it brought nothing
+    updated = inside_merge(Commit.of("c12"))
+    assert updated is not None
+    assert updated.names == tuple(shas[mark] for mark in (2, 9, 10, 11))
+    with pytest.raises(Refused, match="the range cannot be read: "):
+        inside_merge(Commit.of("c2"))
 
 
 ITEMS = [
