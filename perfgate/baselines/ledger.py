@@ -39,7 +39,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.baselines.places import HISTORY, LEDGER, MONTH_FILE
+from perfgate.baselines.places import HISTORY, LEDGER, MONTH_FILE, kind_of
 from perfgate.baselines.stores import Store, WritableStore, each_signed, write_file
 from perfgate.core import Problem, SourceFile, Verdict
 from perfgate.core.history_events import EvidenceKind, LedgerAnswer, LedgerEntry, RuleAnswer, RuleRecord
@@ -160,7 +160,12 @@ def _entries(store: Store, paths: Iterable[str], problems: list[Problem]) -> dic
 
 def suites_of_ledger(store: Store) -> list[str]:
     """Return the suites that have a ledger."""
-    return sorted({path.split("/")[2] for path in store.paths(LEDGER)[0]})
+    return sorted({path.split("/")[2] for path in _files(store)})
+
+
+def _files(store: Store) -> list[str]:
+    """Return the files of all ledgers, without other files that somebody put beside them."""
+    return [path for path in store.paths(LEDGER)[0] if kind_of(path) == "history"]
 
 
 def compact_ledger(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
@@ -170,7 +175,7 @@ def compact_ledger(store: WritableStore, before: str | None = None) -> tuple[lis
     """
     months: dict[tuple[str, str], list[str]] = {}
     lines, problems = list[str](), list[Problem]()
-    for path in store.paths(LEDGER)[0]:
+    for path in _files(store):
         _, _, suite, name = path.split("/")[:4]
         months.setdefault((suite, name[:7]), []).append(path)
     for (suite, month), paths in sorted(months.items()):

@@ -9,13 +9,21 @@ from pathlib import Path
 
 import pytest
 from conftest import Done, Repository, write_rules, write_run
-from histories import at, sha
+from histories import MemoryStore, at, sha
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from scipy.stats import binomtest
 
-from perfgate.baselines.ledger import compact_ledger, ledger_of, read_ledger, record_evidence
+from perfgate.baselines.ledger import (
+    LEDGER_FILE,
+    LedgerFile,
+    compact_ledger,
+    ledger_of,
+    read_ledger,
+    record_evidence,
+    suites_of_ledger,
+)
 from perfgate.baselines.stores import open_store
 from perfgate.commands.ledger import evidence_of
 from perfgate.core import Key
@@ -282,3 +290,21 @@ def test_a_bucket_has_the_same_files(folder: Path) -> None:
     assert [problem.at.file.endswith("2026-01/a.json") for problem in compact_ledger(store)[1]] == [True]
     store.remove("_history/_ledger/gpt/2026-01/a.json")
     assert json.dumps(compact_ledger(store)[0]) == "[]"
+
+
+STRAY = ("README.md", "notes.json", "gpt/README.md", "gpt/2026-01/notes.txt", "gpt/2026-01/old/a.json")
+
+
+def test_other_files_beside_a_ledger_stay_and_are_no_suite() -> None:
+    stray = {f"_history/_ledger/{name}": b"a note" for name in STRAY}
+    store = MemoryStore(stray)
+    assert (suites_of_ledger(store), compact_ledger(store), dict(store)) == ([], ([], []), stray)
+    store["_history/_ledger/bert/2026-01/a.json"] = ledger_file(LedgerEntry("found", time=at(0), id="a"))
+    store["_history/_ledger/bert/2026-01/b.json"] = ledger_file(LedgerEntry("found", time=at(1), id="b"))
+    assert suites_of_ledger(store) == ["bert"]
+    assert compact_ledger(store) == (["ledger of bert, 2026-01: 2 records in one file"], [])
+    assert (len(store), stray.items() <= store.items()) == (len(stray) + 1, True)
+
+
+def ledger_file(entry: LedgerEntry) -> bytes:
+    return LEDGER_FILE.encode(LedgerFile(LEDGER_FILE.schema, "a test", "bert", [entry]))
