@@ -12,11 +12,11 @@
 | `summaries` | what `inspect`, `baseline`, `rules` and `doctor` show |
 | `units`, `wording`, `resource_limits` | quantities, names and words, limits on input |
 
-Every type is frozen, and numbers are in base units (`s`, `B`, `1`, `1/s`, `B/s`, `FLOP`, `FLOP/s`). The types of the
-rule language are in `perfgate.rules.syntax.sentence` and `perfgate.rules.ruleset`.
+Every type is frozen, and numbers are in the base units of `units`. The types of the rule language are in
+`perfgate.rules.syntax.sentence` and `perfgate.rules.ruleset`.
 
-Modules are imported at the first use of one of their names. So a program with a Recorder loads only three of them, and
-starts 60 ms earlier.
+Modules are imported at the first use of one of their names. So a program with a Recorder loads few of them, and starts
+60 ms earlier.
 """
 
 from __future__ import annotations

@@ -166,7 +166,8 @@ def joined_trees(parts: Sequence[Sequence[CallTree]]) -> Sequence[CallTree]:
     return JoinedTrees(tuple(part for part in parts if len(part)))
 
 
-#: Parts of names that differ between runs of a program: sequence numbers, addresses, hashes, and process ids in names.
+#: Parts of names that differ between runs or builds of a program, with their replacements: sequence numbers, addresses,
+#: hashes, the spelling of C++ names, and the numbers of Triton kernels.
 _CHANGING = (
     (re.compile(r", seq = \d+"), ""),
     (re.compile(r"0x[0-9a-fA-F]{4,}"), "0x"),
@@ -179,7 +180,7 @@ _CHANGING = (
 
 
 def stable_name(name: str) -> str:
-    """Return the name without the parts that differ between runs of one program, such as addresses."""
+    """Return the name without the parts that differ between runs or builds of one program, such as addresses."""
     for pattern, replacement in _CHANGING:
         name = pattern.sub(replacement, name)
     return name.strip()

@@ -62,5 +62,5 @@ class QualificationReport(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """0 if the machine qualified, so that it was kept; or else 3."""
+        """0 if the machine qualified, so that the measurement was kept; or else 3."""
         return 0 if self.place else 3

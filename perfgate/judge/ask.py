@@ -51,7 +51,7 @@ from perfgate.stats.steady import steady_run
 ANCHOR_CONFIDENCE = 0.99
 #: The relative noise between runs of a metric with a limit if it is unknown: that of a crowded CI machine.
 ASSUMED_NOISE = 0.02
-#: The number of latest runs, stored and new, that are compared with the anchor.
+#: The number of latest runs, stored and new, that are compared with the anchor; more if there are more new runs.
 ANCHOR_WINDOW = 5
 
 
@@ -107,7 +107,10 @@ def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
 
 
 def _noise_between(evidence: Evidence, new: MeasuredSide, stored: MeasuredSide | None) -> float:
-    """Return the relative noise between runs of a metric with a limit: calibrated, of the stored runs, or assumed."""
+    """Return the relative noise between runs of a metric with a limit: calibrated, of the stored runs, or assumed.
+
+    Exact values and extremes have none.
+    """
     method = evidence.method
     if is_exact(evidence.unit, method.statistic, new.measures) or method.statistic in ("max", "min", "p100", "p0"):
         return 0.0
@@ -231,10 +234,10 @@ def _amounts(evidence: Evidence, new: MeasuredSide, base: MeasuredSide | None) -
 
 
 def _stored(evidence: Evidence) -> MeasuredSide | None:
-    """Return the baseline's runs of the metric, measured as the new ones; None if there are none.
+    """Return the baseline's runs of the metric, measured as the new ones; None if they lack it or its statistic.
 
-    For a limit, and for a comparison with the anchor, the amounts of the new runs are compared with these runs: so an
-    approved difference is not doubted until the anchor is reset.
+    In a comparison with the anchor, too, the amounts of the new runs are compared with these runs, so a difference that
+    was approved after the anchor gives no doubt.
     """
     subject = evidence.subject
     kept: list[tuple[Members, RunView]] = []

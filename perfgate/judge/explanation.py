@@ -31,7 +31,7 @@ MOST_PARTS = 5
 _LEAST_SHARE = 0.01
 #: Units whose quantities add up.
 _ADDITIVE = ("s", "B", "FLOP")
-#: The inner timers of a timer, by their printed names.
+#: The inner timers of a timer, by the names of their metrics.
 _FAMILIES = {
     "forward_backward": ("forward", "backward"),
     "backward": ("backward_inner", "backward_allreduce"),
@@ -123,7 +123,7 @@ class _Search(Struct, frozen=True):
         return found[member]
 
     def measure(self, part: Series, whole: Series) -> RunMeasure:
-        """Return a part in one run: its statistic if it has one value for each value of the metric, else its mean."""
+        """Return a part in one run: its statistic if those of parts add up, else its mean for a value of `whole`."""
         if part.unit != whole.unit:
             raise NotAvailable("the part has another unit")
         method, times = self.evidence.method, _count(part) / _count(whole)

@@ -221,7 +221,7 @@ def choose(members: Members, choice: RankChoice, method: Method) -> tuple[Member
     """Return the rank that represents a run, and its series; `across` pools all ranks. Raises NotAvailable.
 
     `worst` is the slowest for times and the lowest for rates. A rank whose statistic is NaN is always the worst. The
-    median of an even number of ranks is the lower middle one.
+    median of an even number of ranks is the faster one of the two in the middle.
     """
     if len(members) == 1:
         return next(iter(members.items()))

@@ -65,8 +65,10 @@ def judge_change(
         `one-process` or in two (`in-turn`), or `whole-runs` by turns. Their tolerance is at least 1 %.
     looks
         How many new runs, or pairs, there may be in all. The look is the number of new runs.
-    confidence, power
-        Of the one-sided interval, and of the minimum detectable change; between 0 and 1.
+    confidence
+        The confidence of the one-sided interval, between .5 and 1.
+    power
+        The power of the minimum detectable change, between 0 and 1.
     warmup
         `auto`, or the number of values to drop at the start of each run.
     prior
@@ -158,8 +160,8 @@ def judge_limit(
     comparator
         `under` or `at most` for an upper bound, `over` or `at least` for a lower one.
     confidence
-        The confidence of the one-sided interval, between .5 and 1. The interval is about these runs; it does not
-        include the noise between runs.
+        The confidence of the one-sided interval, between .5 and 1. The interval of one run does not include the noise
+        between runs.
     warmup
         `auto`, or the number of values to drop at the start of each run. `auto` drops nothing for `max`, `total` and
         `count`, which are facts about the whole run.

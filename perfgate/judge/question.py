@@ -118,7 +118,7 @@ class WorkCount(Struct, frozen=True):
 
 
 class WorkQuestion(Struct, frozen=True):
-    """The question whether new runs ask the device for more work than base runs, or with `is_same` for other work."""
+    """The question whether new runs do more work than base runs, or with `is_same` other work."""
 
     counts: tuple[WorkCount, ...]
     is_same: bool

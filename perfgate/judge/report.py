@@ -104,7 +104,9 @@ _READINGS, _LEAST_SHARE = ("gpu_temperature_c", "sm_clock_mhz", "memory_clock_mh
 
 
 def fact_changes(case: Case) -> tuple[FactChange, ...]:
-    """Return the facts that a new run has and no base run has, sorted by name. A fact that a side lacks is left out.
+    """Return the facts of which a new run has a value that no base run has, sorted by name.
+
+    A fact that one side lacks is left out.
 
     Facts of `--env` and of the machine of the command belong to the new runs, and to both sides of pairs. Throttling is
     left out, because verdicts have a note about it.

@@ -115,7 +115,7 @@ def _of_pairs(evidence: Evidence, question: ChangeQuestion, result: ChangeResult
 
 
 def of_values(evidence: Evidence, *sides: MeasuredSide) -> Iterator[str]:
-    """Yield how many values a middle leaves out, and the first new run with two modes, between which it can jump."""
+    """Yield notes on the stalls that a statistic leaves out or includes, and on the first new run with two modes."""
     found = [one.stalled.sum() for side in sides for one in side.series if one.stalled is not None]
     if evidence.method.statistic in MIDDLES and any(found):
         yield notes.stalled(int(sum(found)))

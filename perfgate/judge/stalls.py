@@ -1,7 +1,7 @@
 """Traces as the judge sees them: no step is warm-up, and the values of stalled steps are marked.
 
-The schedule of a profiler already skips the warm-up of the program. A stalled step took several times as long as usual
-without more work; `stats.stalled_steps` finds these steps.
+The schedule of a profiler already skips the warm-up of the program. A stalled step took much longer than usual without
+more work; `stats.stalled_steps` finds these steps.
 """
 
 from __future__ import annotations

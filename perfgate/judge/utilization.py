@@ -48,10 +48,10 @@ class _CannotCompute(Exception):
 
 
 def with_utilization(runs: Sequence[Run], model: TrainedModel, facts: Mapping[str, Fact]) -> tuple[Run, ...]:
-    """Return the runs with `mfu` and, if the model has parameters, `hfu`.
+    """Return the runs with `mfu` and `hfu`, as far as the metrics of a run give them.
 
-    A run that lacks what is needed has neither, and a problem that says why: the peak or the number of GPUs is unknown,
-    the run has no time of steps and no rate, or the share is above 1, which only a mistake explains.
+    A run has neither, and a problem that says why, if the peak or the number of GPUs is unknown, if it lacks these
+    metrics, or if a share is above 1, which only a mistake explains.
 
     `facts`: those of the check, `--env` included: `gpu`, `world_size`, `gpu_count`.
     """

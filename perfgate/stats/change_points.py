@@ -18,7 +18,8 @@ The values are a statistic of each run, in order. The steps of the search, each 
    again), so that a new level is found at its fifth run, and a burst of stalls is not taken for one. The variance is
    inflated as in step 5. Unclipped values then tell the exact place of each point (`place` in `change_point_search`).
 
-`_MOST_P` of steps 5 and 7 trades false points for speed of detection; `benchmarks/history.py` measures both.
+`_MOST_P` of step 5 and `_NEWEST_P` of step 7 trade false points for speed of detection. `benchmarks/history.py`
+measures both.
 """
 
 from __future__ import annotations

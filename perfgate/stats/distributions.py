@@ -71,7 +71,7 @@ def t_tail(degrees_of_freedom: float, t: float) -> float:
     """Return the probability that Student's t exceeds `t`."""
     df = degrees_of_freedom
     if t < 0:
-        return 1 - t_tail(df, -t)  # 1 - t_tail(df, t) would lose digits in the tail
+        return 1 - t_tail(df, -t)  # only here: for a small tail, the difference would lose digits
     if df <= _ALMOST_NORMAL:
         return incomplete_beta(df / 2, 0.5, *_t_as_beta(df, t)) / 2
     # The expansion in 1 / df around the normal distribution: Fisher, "Expansion of Student's integral" (1925).
