@@ -97,7 +97,7 @@ def command(
 
 
 def _answered(folder: str, tickets: Sequence[Ticket], desk: TicketDesk | None) -> bool:
-    """Comment on open tickets with the answers in a folder; return if there were any. `desk`: None only prints."""
+    """Comment on open tickets with the answers in a folder; return whether there were any. `desk`: None only prints."""
     if not Path(folder).is_dir():
         raise click.UsageError(f"--answers {folder}: no such folder")
     paths = {path.stem: path for path in Path(folder).glob("*.json")}
@@ -143,7 +143,7 @@ class TicketDesk:
         self._me = self._issues.viewer()
 
     def tickets(self) -> list[Ticket]:
-        """Return the tickets in their order. Raises Refused."""
+        """Return the tickets, the oldest first. Raises Refused."""
         listed = self._issues.listed(
             "issues", Issue, labels=_LABEL["name"], state="all", sort="created", direction="asc"
         )

@@ -185,7 +185,7 @@ def _is_poor(gate: FirstGate) -> bool:
 
 
 def _least(gate: FirstGate) -> float:
-    """Return the smallest relative change that the gate sees; 0 if no rule is about a change."""
+    """Return the smallest relative change that the gate sees; 0 if it is unknown, or if no rule is about a change."""
     return (gate.finest_rule.fails_from or 0.0) if gate.finest_rule else 0.0
 
 

@@ -206,9 +206,9 @@ def with_pairs(
 
 
 def coverage_of(runs: Sequence[Run], policy: UnreadPolicy = "warn") -> tuple[Coverage | None, list[Problem]]:
-    """Return how many numbers of all files were read, and an error for each file with unread numbers.
+    """Return how many numbers of all files were read, and with the policy `error` an error for each file with others.
 
-    The policy `ignore` gives neither, and there are only errors with the policy `error`.
+    The policy `ignore` gives neither.
     """
     if policy == "ignore":
         return None, []

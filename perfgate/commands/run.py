@@ -205,7 +205,7 @@ def run(asked: RunOptions, check: CheckRequest, tell: Tell) -> tuple[Report, int
     """Measure until the rules have their answers; return the report, and the exit code, which a signal decides.
 
     After a signal, the report is about what was measured before. Raises Refused and UsageError for usage errors, and
-    Refused if a signal came before the first run.
+    Refused if a signal came before the first run or after the last one.
     """
     measuring, sides = asked.measuring(), asked.sides(check.options.format)
     pairs = sides if asked.paired or asked.attribute else None

@@ -139,7 +139,7 @@ class _Turns(Struct):
     current: _SideState | None = None
 
     def look(self) -> str | None:
-        """Look at the processes and the clock; return why the watch ends early, or None."""
+        """Look at the processes and the clock; return the fault that ends the turns early, or None."""
         sides = self.sides.values()
         for side in sides:
             side.code = side.program.process.poll()

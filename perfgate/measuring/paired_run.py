@@ -247,7 +247,7 @@ def read_sides(found: Mapping[str, Path], format: str | None, mappings: Sequence
 def write_pair(path: Path, runs: Mapping[str, Run], number: int, pairing: Pairing) -> list[str]:
     """Write a pair as one `perfgate.results/1` document with the labels side, pair and pairing; return warnings.
 
-    Steps that only one side took were not interleaved, so each series is cut to the length that both sides have.
+    If the sides took turns, each series is cut to the length that both sides have: further steps were not interleaved.
     """
     lengths: dict[Key, int] = {}  # of the shorter side
     for run in runs.values():

@@ -113,7 +113,7 @@ def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_r
 def run_again_if_suspect(
     options: MeasuringOptions, words: tuple[str, ...], measured: Sequence[str], judge_runs: JudgeRuns, tell: Tell
 ) -> Report:
-    """Make one run, and more while a change from the baseline is not settled; judge all of them together.
+    """Make one run; if it leaves a verdict open, make all other runs, and judge all of them together.
 
     The results stay where the command writes them, and its output is shown. Each file or folder that matches a glob is
     one run. Before the next run they move into the folder of the runs, so that an old result does not count as new.

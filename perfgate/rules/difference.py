@@ -33,7 +33,7 @@ _UNORDERED = [name for name in Settings.__struct_fields__ if name not in {"budge
 
 
 def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
-    """Return how `new` differs from `old`, with the loosened rules first; empty if both require the same."""
+    """Return how `new` differs from `old`, with removed and loosened rules first; empty if both require the same."""
     pairs, removed, added = _matched(old.rules, new.rules)
     found = [PolicyChange("removes", rule.name, None, f"removes {_shown(rule)}", rule.at) for rule in removed]
     found += [change for pair in pairs if (change := _change(*pair)) is not None]
@@ -44,7 +44,7 @@ def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
 
 
 def _beside(old: Ruleset, new: Ruleset) -> Iterator[tuple[ChangeKind, str, Location | None]]:
-    """Yield each difference outside the rules: its kind, its message, and its place if it has one."""
+    """Yield differences outside the rules: the kind, the message, and the place if there is one."""
     for name in sorted({*old.metrics} & {*new.metrics}):
         before, after = old.metrics[name], new.metrics[name]
         if before.expression != after.expression:

@@ -78,7 +78,7 @@ def _load_files(
 
 
 def _merge(loaders: list[RuleFile]) -> tuple[Ruleset, list[Problem]]:
-    """Make one ruleset of the files of a suite; return it with the problems of what two of them say."""
+    """Return one ruleset of the files of a suite, and the problems of `_clashes`."""
     metrics: dict[str, DerivedMetric] = {}
     for metric in (metric for loader in loaders for metric in loader.metrics.values()):
         metrics.setdefault(metric.name, metric)

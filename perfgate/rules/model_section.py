@@ -37,7 +37,7 @@ class Attention(Struct, frozen=True):
 
 
 class TrainedModel(Struct, frozen=True):
-    """The field `model` of a rule file. `peak` is in FLOP/s of one GPU, dense; None if the file lacks the field."""
+    """The field `model` of a rule file. `peak` is in FLOP/s of one GPU, dense. What the file lacks is None."""
 
     at: Location
     dtype: str | None = None

@@ -1,7 +1,7 @@
 """Guess what an author meant: propose a valid sentence for a wrong one, and names of stored metrics.
 
-Only called when a sentence or a mapping is wrong. A proposal always parses; if the meaning is not clear, there is no
-proposal. Names with blanks become the known metric with the same words, or a quoted name.
+A proposal always parses; if the meaning is not clear, there is no proposal. Names with blanks become the known metric
+with the same words, or a quoted name.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _MUCH = 1.5
 _LARGEST = 1e300
 #: The most policy differences in a report, and the most metrics that are named with their noise.
 _DIFFERENCES_SHOWN, _NOISES_SHOWN = 20, 3
-#: The most facts in a line, and the longest value of one, and of a metric in the headline, in characters.
+#: The most facts in a line, and the longest value of a fact, or name of a metric in the headline, in characters.
 _FACTS_SHOWN, _LONGEST_FACT = 12, 60
 #: The longest name of a metric that no rule names, in characters: names of kernels fill half a page.
 LONGEST_UNRULED = 100
@@ -74,7 +74,7 @@ def unrelated_errors(report: Report) -> list[Problem]:
 
 
 def unread_runs(report: Report) -> list[Problem]:
-    """Return the errors that left the runs without a metric, so that no verdict says more; else an empty list.
+    """Return the problems of runs without any metric, if no verdict says more; else an empty list.
 
     "no measurements" is left out if another error of the file says why.
     """

@@ -58,7 +58,7 @@ _FACTS = {
 
 
 def runner_change(change: RunnerChange) -> str:
-    """Return one difference: `PCIe x8, was x16`, `memory of GPU 0 1.9 TB/s, was 3.2 TB/s (-41%)`."""
+    """Return one difference: `PCIe x8, was x16`, `memory of GPU 0 1.9 TB/s, was 3.2 TB/s (-40.6%)`."""
     if change.change is not None:
         was, now = (figure(change.name, Figure(float(value), change.unit)) for value in (change.was, change.now))
         return f"{change.name} {now}, was {was} ({format_change(change.change)})"

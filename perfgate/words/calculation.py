@@ -12,7 +12,7 @@ from perfgate.core.wording import plural, series_name
 from perfgate.words.numbers import unit_for, value_text, what
 from perfgate.words.work import is_work
 
-#: What each bound of the estimate is asked about its edge: the value with which it is compared.
+#: The question of each comparison; {} is its edge, in percent.
 _QUESTIONS: dict[Asks, str] = {
     "excluded": "is a change of {} excluded?",
     "within": "is it within {}?",

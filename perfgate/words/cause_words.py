@@ -95,7 +95,7 @@ def without_cause(found: CauseReport) -> str:
 
 
 def rest(found: CauseReport) -> str:
-    """Return the change that the causes leave: `rest +4 µs: changes that noise explains or that are too small`."""
+    """Return the change that the causes leave: `rest +4 µs: changes that noise explains, or that are too small ...`."""
     if not _has_times(found):
         return "These files have no times."
     return f"rest {signed(found.rest)}: changes that noise explains, or that are too small to list"

@@ -36,7 +36,7 @@ def in_order(event: HistoryEvent) -> list[EventChange]:
 
 
 def headline(event: HistoryEvent) -> str:
-    """Return the event in one line: `forward +7.1% and 11 more metrics since 3f2a1c9d01 (2 commits)`."""
+    """Return the event in one line: `forward median +7.1% and 11 more metrics since 3f2a1c9d01 (2 commits)`."""
     first, *others = in_order(event)
     more = f" and {plural(len(others), 'more metric')}" if others else ""
     what = f"{first.name} {format_change(first.change)}{more}"

@@ -47,7 +47,7 @@ COUNTS = (
     *("work.collective_bytes", "work.flops", "work.kernels", "work.graph_launches", "work.blocks", "work.memsets"),
     *("work.launches", "work.ops"),
 )
-#: The choices of one rank.
+#: The words that may be between `on` and `rank`.
 RANKS = ("worst", "each", "slowest", "fastest", "median")
 
 

@@ -179,7 +179,7 @@ class Clause(Struct, frozen=True):
 
 
 class Sentence(Struct, frozen=True):
-    """A whole sentence; each clause gives one verdict."""
+    """A whole sentence; each clause gives a verdict for each metric."""
 
     text: str
     subject: Expression

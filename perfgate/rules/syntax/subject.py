@@ -36,7 +36,7 @@ COMPARATORS: dict[tuple[str, ...], Comparator] = {
 _CLAUSE_STARTS = {"within", *(words[0] for words in COMPARATORS)}
 _LABEL = re.compile(r"""\s*([A-Za-z_][\w.-]*)\s*(!?=)\s*("[^"]*"|`[^`]*`|[^\s,{}="`']+)\s*(,|$)""")
 _CONSTANT = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-#: The most operators of one expression: it is evaluated by recursion.
+#: The most operators of one expression: some functions follow it by recursion.
 MAX_OPERATORS = 100
 
 
