@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from perfgate.baselines.files import digits_of
 from perfgate.core import Better, Fact, Key, Kind, Location, Problem
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, HistoryValue, SeriesName
 from perfgate.core.units import BASE_UNITS
+from perfgate.documents.structs import violation
 from perfgate.history.records import DIGITS, RUN_FILE, RUN_SCHEMA, TIME, MetricFilter, RunFile, run_of, value_of
 
 T = TypeVar("T", int, float)
@@ -127,7 +129,7 @@ def _known(numbers: list[T | None]) -> list[T | None] | None:
 
 def runs_of(file: MonthFile) -> tuple[HistoryRun, ...]:
     """Return the runs of a month. Raises ValueError for an impossible time or position."""
-    if file.schema != MONTH_SCHEMA or not all(TIME.fullmatch(run.time) for run in file.runs):
+    if not all(TIME.fullmatch(run.time) for run in file.runs):
         raise ValueError("an impossible time")
     if not all(0 <= run.context < len(file.contexts) for run in file.runs):
         raise ValueError("a run without its facts")
@@ -196,28 +198,35 @@ def decode(name: str, data: bytes, wanted: MetricFilter | None = None) -> tuple[
     `name`: the file as messages name it. `wanted`: True for the metrics to read; None for all of them.
     """
     is_whole = _is_as_written(data)
-    try:
-        if data.startswith(b'{"schema": "%b"' % MONTH_SCHEMA.encode()):
-            if not is_whole:
-                return _damaged(name, "is cut off, or was altered after it was written")
-            month = msgspec.json.decode(data, type=MonthFile)
-            runs, columns = runs_of(month), columns_of(month, wanted)
-            read = month.suite, month.identity, runs, (), columns, tuple(month.metrics), month.content_sha256
-            return HistoryFile(*read), []
-        if is_whole:  # as this program wrote it: positions for messages are not needed
+    if data.startswith(b'{"schema": "%b"' % MONTH_SCHEMA.encode()):
+        return (
+            _of_month(name, data, wanted)
+            if is_whole
+            else _damaged(name, "is cut off, or was altered after it was written")
+        )
+    if is_whole:  # as this program wrote it: positions for messages are not needed
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
             content = msgspec.json.decode(data, type=RunFile)
             if content.schema == RUN_SCHEMA and content.fault(wanted) is None:
                 return _of_run(content, wanted), []
-    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
-        return _damaged(name, f"does not have the form of a history: {error}")
     file, problems = RUN_FILE.decode(name, data)  # slower, but it says what is wrong and where
     return (None if file is None else _of_run(file, wanted)), problems
 
 
+def _of_month(name: str, data: bytes, wanted: MetricFilter | None) -> tuple[HistoryFile | None, list[Problem]]:
+    """Return the content of a file of a month that was not altered."""
+    try:
+        month = msgspec.json.decode(data, type=MonthFile)
+        runs, columns = runs_of(month), columns_of(month, wanted)
+    except (msgspec.MsgspecError, ValueError) as error:
+        return _damaged(name, f"does not have the form of a history: {violation(error).message}")
+    read = month.suite, month.identity, runs, (), columns, tuple(month.metrics), month.content_sha256
+    return HistoryFile(*read), []
+
+
 def _is_as_written(data: bytes) -> bool:
     """Return whether the last field of a file has the right hash: that of the file with this field empty."""
-    start = max(data.rfind(b'"content_sha256"'), 0)
-    found = _HASH.search(data, start)
+    found = _HASH.search(data, data.rfind(b'"content_sha256"'))
     if found is None:
         return False
     digest = hashlib.sha256(data[: found.start(1)])
