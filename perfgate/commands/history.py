@@ -95,7 +95,7 @@ def add(options: CommandOptions, time: str | None, ref: str | None, tags: tuple[
 
 
 def utc(time: str | None) -> str | None:
-    """Return a time of the command line in UTC. Raises BadParameter."""
+    """Return a time of the command line in UTC, or None if there is none. Raises BadParameter."""
     from perfgate.history.imports.imported_runs import utc_time
 
     try:

@@ -225,7 +225,7 @@ def _versions(place: Path, file: ImportFile) -> Iterator[ImportFile]:
 
 
 def _other_branches(refs: Counter[str | None], ref: str | None) -> tuple[Set[str | None], list[str]]:
-    """Return the branches that are left out (all but `ref`, or the one with most runs), and lines about them."""
+    """Return the branches to leave out (all but `ref`, or the one with most runs), and lines. Raises Refused (3)."""
     named = Counter({name: count for name, count in refs.items() if name})
     if not named or (ref is None and len(named) == 1):
         return set(), []

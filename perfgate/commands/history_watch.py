@@ -97,7 +97,10 @@ def command(
 
 
 def _answered(folder: str, tickets: Sequence[Ticket], desk: TicketDesk | None) -> bool:
-    """Comment on open tickets with the answers in a folder; return whether there were any. `desk`: None only prints."""
+    """Comment on open tickets with the answers in a folder; return whether there were any. `desk`: None only prints.
+
+    Raises UsageError without the folder, and Refused for an unreadable answer.
+    """
     if not Path(folder).is_dir():
         raise click.UsageError(f"--answers {folder}: no such folder")
     paths = {path.stem: path for path in Path(folder).glob("*.json")}

@@ -98,7 +98,7 @@ def _kept(choices: InitChoices) -> Iterator[str]:
 def _measured(
     options: CommandOptions, choices: InitChoices, command: RunCommand, measuring: MeasuringOptions, existing: str
 ) -> FirstGate:
-    """Run the command, read its results, choose between stored runs and pairs, and write the gate."""
+    """Run the command, read its results, choose stored runs or pairs, and write the gate. Raises Refused, RunFailed."""
     known = read_mapping_files((RULES,))
     if known.command is not None and not choices.dry_run:
         raise Refused(f"{known.command.at} remembers a command already: remove that section, or use `perfgate run`")
@@ -283,7 +283,7 @@ def _source(path: Path) -> bytes:
 
 
 def _line_without_work(tree: ast.Module) -> int | None:
-    """Return the line of the first recorder or callback without `work=True`, in a program of a known framework."""
+    """Return the line of the first recorder or callback without `work=True`; None if there is none, or no framework."""
     nodes = list(ast.walk(tree))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}

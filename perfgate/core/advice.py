@@ -152,7 +152,10 @@ class FirstGate(Struct, frozen=True):
 
     @property
     def main_rule(self) -> ProposedRule | None:
-        """The rule about the time of a step, else one about another time, else any whose smallest change is known."""
+        """The rule about the time of a step, else one about another time, else any whose smallest change is known.
+
+        None if no smallest change is known.
+        """
         known = [rule for rule in self.advice.rules if rule.fails_from and not rule.warns] if self.advice else []
         of_times = [rule for rule in known if rule.purpose in ("usual", "sum", "cost")] or known
         step = self.advice.step.metric if self.advice else None

@@ -140,7 +140,7 @@ def _limit_at_worst(evidence: Evidence, asks: LimitClause) -> float | None:
 
 
 def _rank_ratio(evidence: Evidence, asks: ChangeClause) -> RankQuestion:
-    """Return the question whether the ratio of two ranks keeps its limits: `at most 1.1x the median rank`."""
+    """Return the question whether the ratio of two ranks keeps its limits. Raises CannotJudge for a single rank."""
     key, method, settings = evidence.subject.key, evidence.method, evidence.rule.settings
     if any(len(members) < 2 for members in evidence.new):
         raise CannotJudge("too-few-ranks", f"{key} has a single rank", "give the files of all ranks")

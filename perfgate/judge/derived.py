@@ -241,7 +241,7 @@ def _combine(operator: str, left: Series, right: Series) -> Series:
 
 
 def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, float]:
-    """Return the values of two series side by side, by step if both have steps, else one to one.
+    """Return the values of two series side by side, by step if both have steps, else one to one. Raises NotAvailable.
 
     With them come the steps, and the share of all steps that both have: 1 if it is unknown, as for thinned series.
     """

@@ -197,7 +197,10 @@ class Evidence(Struct, frozen=True, dict=True):
 
     @cached_property
     def shown_unit(self) -> str | None:
-        """The unit to print values in: the one that the rule uses; % for shares, MHz for clocks."""
+        """The unit to print values in: the one that the rule uses; % for shares, MHz for clocks.
+
+        None for the unit that suits each value.
+        """
         quantity = self.clause.quantity
         symbol = quantity.unit.symbol if quantity is not None and quantity.unit is not None else None
         if symbol is None and self.unit == "1/s" and printed_base(self.subject.key.metric, self.unit) == "Hz":

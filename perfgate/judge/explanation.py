@@ -123,7 +123,10 @@ class _Search(Struct, frozen=True):
         return found[member]
 
     def measure(self, part: Series, whole: Series) -> RunMeasure:
-        """Return a part in one run: its statistic if those of parts add up, else its mean for a value of `whole`."""
+        """Return a part in one run: its statistic if those of parts add up, else its mean for a value of `whole`.
+
+        Raises NotAvailable.
+        """
         if part.unit != whole.unit:
             raise NotAvailable("the part has another unit")
         method, times = self.evidence.method, _count(part) / _count(whole)

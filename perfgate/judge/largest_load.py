@@ -66,7 +66,7 @@ def largest_load(expression: LargestLoad, series_of: Callable[[Selector], Series
 
 
 def _kept(expression: LargestLoad, series_of: Callable[[Selector], SeriesByLabels]) -> dict[Labels, bool]:
-    """Return for each load, by its labels, whether it keeps all limits on every rank."""
+    """Return for each load, by its labels, whether it keeps all limits on every rank. Raises NotAvailable."""
     tests = expression.of.labels
     each = [_limit(limit, series_of, tests) for limit in expression.limits]
     every = dict.fromkeys(labels for one in each for labels in one)
@@ -79,7 +79,7 @@ def _kept(expression: LargestLoad, series_of: Callable[[Selector], SeriesByLabel
 def _limit(
     kept: KeptLimit, series_of: Callable[[Selector], SeriesByLabels], tests: Iterable[LabelTest]
 ) -> dict[Labels, bool]:
-    """Return for each load, by its labels, whether it keeps one limit on every rank."""
+    """Return for each load, by its labels, whether it keeps one limit on every rank. Raises NotAvailable."""
     found: dict[Labels, bool] = {}
     for labels, series in series_of(kept.of).items():
         if all(test.accepts(series.key) for test in tests):

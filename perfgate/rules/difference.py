@@ -89,7 +89,7 @@ def _command(ruleset: Ruleset) -> str:
 
 
 def _model_anywhere(ruleset: Ruleset) -> TrainedModel | None:
-    """Return the model of a ruleset without its place in a file."""
+    """Return the model of a ruleset without its place in a file; None if it has none."""
     return None if ruleset.model is None else replace(ruleset.model, at=Location(""))
 
 
@@ -184,7 +184,10 @@ def _parts(at_worst: AtWorst) -> tuple[bool, str | None]:
 
 
 def _sizes(at_worst: AtWorst | None) -> tuple[float | None, float | None, str | None] | None:
-    """Return the written share, and the written quantity in its base unit: `10%` and `10.0%` are the same."""
+    """Return the written share, and the written quantity in its base unit: `10%` and `10.0%` are the same.
+
+    None if `at_worst` is not set.
+    """
     if at_worst is None:
         return None
     quantity = at_worst.absolute

@@ -131,7 +131,7 @@ def in_yaml(sentence: str) -> str:
 
 
 def known_name(words: Sequence[str], metrics: Iterable[str]) -> str | None:
-    """Return the shortest metric whose name has all these words: `memory.peak_allocated` for `peak memory`."""
+    """Return the shortest metric whose name has all these words: `memory.peak_allocated` for `peak memory`. Or None."""
     wanted = {word.lower() for word in words}
     fitting = [name for name in metrics if wanted <= set(re.split(r"[^a-z0-9]+", name.lower()))]
     return min(fitting, key=lambda name: (len(name), name), default=None)
@@ -149,7 +149,7 @@ def _quantity(words: Sequence[str], at: int) -> tuple[str, list[str]]:
 
 
 def _unit(word: str) -> str | None:
-    """Return the unit that a word means: `ms` for `msec`, `GB` for `gb`."""
+    """Return the unit that a word means: `ms` for `msec`, `GB` for `gb`; None for another word."""
     if word in UNITS:
         return word
     same = [symbol for symbol in UNITS if symbol.lower() == word.lower()]

@@ -196,7 +196,7 @@ class RuleFile(Struct):
         return replace(base, **found) if found else base
 
     def _at_worst(self, value: Any, path: Path) -> AtWorst | None:
-        """Return the parts of `at_worst`, written as a tolerance is: `10%`, `4 ms`, `10% and 4 ms`."""
+        """Return the parts of `at_worst`, written as a tolerance: `10%`, `4 ms`, `10% and 4 ms`; None for a mistake."""
         if not isinstance(value, str):
             return None  # the schema reports it
         try:
@@ -245,7 +245,7 @@ class RuleFile(Struct):
         return tuple(found)
 
     def _dated(self, kind: type[Dated], item: Mapping[str, Any], path: Path, name: str) -> Dated | None:
-        """Return the reason and the last day of `expect_fail` or `quarantine`."""
+        """Return the reason and the last day of `expect_fail` or `quarantine`; None for a mistake."""
         found = item[name]
         until = found.get("until") if isinstance(found, dict) else None
         if not isinstance(until, str) or not _DATE.fullmatch(until.strip()):

@@ -222,7 +222,7 @@ def _problems(document: YamlDocument, error: Violation) -> list[Problem]:
 
 
 def _meant_sentence(error: Violation, path: Path) -> str | None:
-    """Return the sentence for a rule that is written as a mapping without `assert`."""
+    """Return the sentence for a rule that is written as a mapping without `assert`; None if it is not clear."""
     if path[:1] != ("rules",) or len(path) != 2 or not isinstance(error.instance, dict) or "assert" in error.instance:
         return None
     from perfgate.rules.repair import in_yaml, sentence_of_mapping

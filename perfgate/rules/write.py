@@ -128,7 +128,10 @@ def _rules(name: str, data: bytes) -> tuple[Rule, ...]:
 
 
 def _end_of_rules(lines: Sequence[str], rules: Sequence[Rule]) -> tuple[str, int] | None:
-    """Return the indentation of the list of rules, and the number of lines up to its end, comments included."""
+    """Return the indentation of the list of rules, and the number of lines up to its end, comments included.
+
+    None if the rules are not items on lines of their own.
+    """
     numbers = [rule.at.line or 0 for rule in rules] or [0]
     first, last = min(numbers), max(numbers)
     if not 0 < first <= last <= len(lines):

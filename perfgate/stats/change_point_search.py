@@ -60,7 +60,7 @@ class Stretches(NamedTuple):
 
 
 def prepare(values: Sequence[float] | FloatArray, errors: Sequence[float] | FloatArray | None) -> HistoryValues | None:
-    """Return the values after steps 1 and 2, logarithms and clipping; None if no change point is possible."""
+    """Return the values after steps 1 and 2, or None if no change point is possible. Raises ValueError."""
     given = np.asarray(values, dtype=np.float64)
     if given.ndim != 1:
         raise ValueError(f"values must be a sequence of numbers, not {given.ndim}-dimensional")
@@ -86,7 +86,7 @@ def prepare(values: Sequence[float] | FloatArray, errors: Sequence[float] | Floa
 
 
 def _known_errors(errors: Sequence[float] | FloatArray | None, n: int) -> FloatArray:
-    """Return the errors (n,), NaN where they are not known."""
+    """Return the errors (n,), NaN where they are not known. Raises ValueError."""
     if errors is None:
         return np.full(n, np.nan)
     known = np.asarray(errors, dtype=np.float64)

@@ -255,7 +255,7 @@ def _with_newest(history: HistoryValues, points: list[int]) -> list[int]:
 
 
 def _newest_point(history: HistoryValues, start: int) -> int | None:
-    """Return where a newest level of five to eight runs begins; `start` is the first run of the level before."""
+    """Return where a newest level of five to eight runs begins, or None. `start`: the first run of the level before."""
     n = len(history.x)
     strongest, found = 1.0, None
     for count in range(FEWEST_RUNS, _LONG):

@@ -61,7 +61,10 @@ class Margin(Struct, frozen=True):
         return Margin(self.up, self.down, opposite).compare(low, high) == "fail"
 
     def detectable(self, distance: float) -> float | None:
-        """Return the change for the worse that is `distance` (in logarithms) beyond the margin; relative, positive."""
+        """Return the change for the worse that is `distance` (in logarithms) beyond the margin; relative, positive.
+
+        None if it is too large for a float.
+        """
         return -math.expm1(self.down - distance) if self.worse == "down" else as_ratio(self.up + distance)
 
 

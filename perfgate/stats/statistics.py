@@ -97,7 +97,10 @@ class Extreme(Struct, frozen=True):
         return StatisticEstimate(float(tail[0]), float(n), None, self._log_variance(tail))
 
     def _log_variance(self, tail: FloatArray) -> float | None:
-        """Return the variance from the k most extreme values and the next one; 0 for fewer than three values."""
+        """Return the variance from the k most extreme values and the next one; 0 for fewer than three values.
+
+        None if one of them is not positive.
+        """
         if tail.min() <= 0:
             return None
         if len(tail) < 3:

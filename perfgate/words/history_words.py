@@ -45,7 +45,7 @@ def days(runs: tuple[HistoryRun, ...]) -> str:
 
 
 def incomplete(found: LoadedHistory) -> str | None:
-    """Return the note of a history with files that cannot be used."""
+    """Return the note of a history with files that cannot be used; None without such files."""
     if not found.problems:
         return None
     count = len({problem.at.file for problem in found.problems})

@@ -69,7 +69,10 @@ def machine_differences(
 
 
 def _clock(base: MeasuredSide, new: MeasuredSide, *, grows: bool) -> MachineDifference | None:
-    """Return the difference of the clocks, with the factors that count each run in cycles of the base's mean clock."""
+    """Return the difference of the clocks, with the factors that count each run in cycles of the base's mean clock.
+
+    None if it is small or unknown.
+    """
     clocks = _of_both(_CLOCK, base, new)
     if clocks is None:
         return None

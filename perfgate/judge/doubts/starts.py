@@ -186,7 +186,7 @@ def _slowest_stretch(relative: FloatArray, length: int) -> float:
 
 
 def _worst(members: Members, method: Method) -> _Start | None:
-    """Return the start of the rank with the most costly warm-up of a run."""
+    """Return the start of the rank with the most costly warm-up of a run; None if no rank has one."""
     found = [start for series in members.values() if (start := _start(series, method)) is not None]
     return max(found, key=lambda start: start.cost, default=None)
 

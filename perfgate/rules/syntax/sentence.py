@@ -172,7 +172,7 @@ class Clause(Struct, frozen=True):
 
     @property
     def quantity(self) -> Quantity | None:
-        """The bound of a limit, or the absolute tolerance of a change."""
+        """The bound of a limit, or the absolute tolerance of a change; None without one."""
         if isinstance(self.asks, LimitClause):
             return self.asks.bound
         return self.asks.absolute if isinstance(self.asks, ChangeClause) else None
