@@ -37,7 +37,7 @@ _ABSENT_AT_ZERO = {
 
 
 def work_evidence(rule: Rule, clause: Clause, subjects: Sequence[Subject], case: Case, runs: JudgedRuns) -> Evidence:
-    """Return the evidence of a clause about work: the whole runs of both sides, as one metric named `work`."""
+    """Return the evidence of a clause about work: the whole runs of both sides, as one metric named as in the rule."""
     name = rule.sentence.subject_text.removeprefix("device").strip()
     first = subjects[0]
     whole = Subject(Key(name), first.expression, (), new_views=first.new_views, base_views=runs.base)

@@ -80,7 +80,7 @@ def two_modes(low: float, high: float, low_share: float, unit: str) -> str:
 
 
 def stalled(count: int) -> str:
-    """Return how many values of both sides are left out."""
+    """Return how many values are left out."""
     return f"left out: {plural(count, 'value')} of steps that stalled"
 
 

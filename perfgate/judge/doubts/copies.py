@@ -23,7 +23,7 @@ WITHOUT_NOISE = ("1", "count", "B", "FLOP")
 _ENOUGH_BITS = 40
 #: Runs are copies if more than this share of their values is equal, up to this relative error: six digits.
 _COPIED, _DIGITS = 0.5, 1e-6
-#: Values times a factor in this range are a copy. A copy that is worse by more does not pass anyway.
+#: Values times a factor in this range are a copy. A copy that is worse by more seldom passes.
 _FACTORS = 0.8, 1.05
 #: The rarity of very many values is computed from the first of them, this many.
 _TELLING = 1 << 16
