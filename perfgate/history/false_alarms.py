@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
+from msgspec.structs import replace
 
 from perfgate.core import Better
 from perfgate.core.results import RUNS_THAT_SHOW_NOISE
 from perfgate.history.noise import noise_between_runs
 from perfgate.history.store import HistoryColumn, is_exact
 from perfgate.judge.decide.change import judge_runs
-from perfgate.judge.terms import ChangeTerms
+from perfgate.judge.terms import ChangeTerms, LimitTerms
 from perfgate.rules.ruleset import Rule
 from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, WorkClause
 from perfgate.stats.change_points import find_change_points
@@ -37,7 +38,7 @@ def false_alarms(rule: Rule, column: HistoryColumn, rows: Sequence[int]) -> tupl
     `rows`: the positions in the column of the runs that count, oldest first.
     """
     values, errors = column.values[rows], column.errors[rows]
-    if len(values) <= RUNS_THAT_SHOW_NOISE or not np.isfinite(values).all() or values.min() <= 0:
+    if not len(values) or not np.isfinite(values).all() or values.min() <= 0:
         return 0, 0
     points = find_change_points(values, errors=errors, better=column.better)
     noise = noise_between_runs(values, errors)
@@ -66,10 +67,11 @@ def _red(
 ) -> Iterator[bool]:
     """Yield for each run of a level, from the sixth on, whether a clause is red."""
     if isinstance(asks, LimitClause):
-        reach = normal_quantile(rule.settings.confidence)
+        reach = (-1 if asks.upper else 1) * normal_quantile(rule.settings.confidence)
+        limit = LimitTerms(bound=asks.bound.value, comparator=asks.comparator)
         for run in level[RUNS_THAT_SHOW_NOISE:]:
-            value, error = run.value or 0.0, (run.value or 0.0) * math.sqrt(run.within_variance or 0.0)
-            yield value - reach * error > asks.bound.value if asks.upper else value + reach * error < asks.bound.value
+            assert run.value is not None
+            yield limit.is_bad(run.value * (1 + reach * math.sqrt(run.within_variance or 0.0)))
         return
     terms = _terms(rule, asks, column, prior)
     for i in range(RUNS_THAT_SHOW_NOISE, len(level)):
@@ -80,16 +82,13 @@ def _red(
 def _terms(rule: Rule, asks: ChangeClause, column: HistoryColumn, prior: tuple[float, float] | None) -> ChangeTerms:
     """Return the terms by which the judge decides a clause about a change; `prior` is the noise between runs."""
     sides: dict[str, Better] = {"upper": "lower", "lower": "higher"}
-    return ChangeTerms(
+    terms = ChangeTerms(
         statistic=column.name.statistic,
         tolerance=asks.relative,
         tolerance_absolute=asks.absolute.value if asks.absolute else None,
-        at_worst=rule.settings.at_worst.relative if rule.settings.at_worst else None,
         better=sides.get(asks.side) or rule.better or column.better,
         two_sided=asks.side == "both",
         confidence=rule.settings.confidence,
-        prior=prior or (0.01, 2.0),
-        noise_known=prior is not None,
         exact=is_exact(column),
-        min_samples=1,
     )
+    return terms if prior is None else replace(terms, prior=prior, noise_known=True)

@@ -88,7 +88,7 @@ def branch_of(runs: Sequence[HistoryRun], ref: str | None) -> str | None:
 
 def is_exact(column: HistoryColumn) -> bool:
     """Return whether the judge compares these numbers without noise: bytes, operations and counts."""
-    if column.unit in ("B", "FLOP") or column.name.statistic == "count":
+    if column.unit in ("B", "FLOP", "count") or column.name.statistic == "count":
         return True
     return column.unit == "1" and bool((column.values == np.floor(column.values)).all())
 
