@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from operator import ge, gt, le, lt
 
 import numpy as np
 from msgspec import Struct
@@ -106,7 +107,7 @@ class Explanation(Struct, frozen=True, dict=True):
         if found is None:
             return False
         log_change = math.log1p(max(found.relative or 0.0, -0.99)) if metric.startswith(_OF_HOST) else 0.0
-        follows_host = 0 < log_change * np.sign(self.host) <= abs(self.host)
+        follows_host = log_change * self.host > 0 and abs(log_change) <= abs(self.host)
         return follows_host or self._main_cause(found, metric) is not None
 
     def _main_cause(self, change: _MetricChange, metric: str) -> int | None:
@@ -207,11 +208,8 @@ class Explanation(Struct, frozen=True, dict=True):
         if not chosen.any():
             return None
         if family not in ("kernel", "collective"):  # the time of these calls includes that of the host's calls below
-            # without a device, in a tree of timers, communication is a time of the host, too
-            device_kinds = DEVICE_KINDS if self._has_device else ("kernel", "copy")
-            host = ~self.alignment.of_kind(*device_kinds)
             for index, node in enumerate(nodes[1:], 1):
-                chosen[index] |= chosen[node.parent] and host[index]
+                chosen[index] |= chosen[node.parent] and self._is_host[index]
         return self._of_busy(chosen)
 
     def _of_wall(self, chosen: Masks) -> _MetricChange | None:
@@ -226,17 +224,19 @@ class Explanation(Struct, frozen=True, dict=True):
         return _MetricChange(new - base, relative, is_absent=not (base.any() and new.any()))
 
     @cached_property
-    def _has_device(self) -> bool:
-        """False for trees of timers and of programs on the CPU."""
-        return bool(self.alignment.of_kind("kernel", "copy", "runtime").any())
+    def _is_host(self) -> Masks:
+        """True for the nodes whose time is that of the host, (n,).
+
+        That is all nodes of a tree without a device, of timers or of a program on the CPU: also its communication.
+        """
+        has_device = self.alignment.of_kind("kernel", "copy", "runtime").any()
+        return ~self.alignment.of_kind(*(DEVICE_KINDS if has_device else ()))
 
     @cached_property
     def _own(self) -> tuple[Floats, Floats]:
         """The duration of each node without those of the host's calls inside it, on both sides, (n,) each."""
         parents = np.array([node.parent for node in self.alignment.nodes], np.int64)
-        host = parents >= 0
-        if self._has_device:
-            host &= ~self.alignment.of_kind(*DEVICE_KINDS)
+        host = self._is_host & (parents >= 0)
         busy = [side.durations for side in self.alignment.sides]
         base, new = (one - np.bincount(parents[host], one[host], len(one)) for one in busy)
         return base, new
@@ -265,4 +265,5 @@ def _agrees(verdict: Verdict, change: _MetricChange, *, is_derived: bool) -> boo
     if verdict.bound is None or relative <= -1:
         return False
     before = new / (1 + relative)  # the value in the base must have met the limit
-    return before < verdict.bound if verdict.comparator in ("under", "at most") else before > verdict.bound
+    meets = {"under": lt, "at most": le, "over": gt, "at least": ge}
+    return verdict.comparator in meets and bool(meets[verdict.comparator](before, verdict.bound))

@@ -37,10 +37,11 @@ def verdict(metric: str, change: float | None = 0.1, reason: str = "interval", *
     )
 
 
-def limit(metric: str, estimate: float, bound: float) -> Verdict:
+def limit(metric: str, estimate: float, bound: float, comparator: str = "under") -> Verdict:
     """A broken limit."""
     seen = Estimate(estimate, None, None, 6, None, 1)
-    return verdict(metric, None, outcome="fail", kind="limit", new=seen, bound=bound, comparator="under", against=None)
+    one = verdict(metric, None, outcome="fail", kind="limit", against=None)
+    return replace(one, new=seen, bound=bound, comparator=comparator)
 
 
 @cache
