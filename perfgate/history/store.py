@@ -106,18 +106,21 @@ def add(store: WritableStore, record: HistoryRecord, left_out: int = 0) -> str |
     run = record.run
     environment = environment_name(record.identity)
     stamp = run.time.replace("-", "").replace(":", "")
-    name = f"{stamp}-{(run.commit or 'none')[:12]}-{run.id}.json"
+    name = f"{stamp}-{short_commit(run.commit)}-{run.id}.json"
     path = f"{HISTORY}/{record.suite}/{environment}/{run.time[:7]}/{name}"
     return path if write_new(store, path, run_file(record, tool(), left_out)) else None
 
 
-def commit_of_same_files(store: Store, record: HistoryRecord) -> str | None:
-    """Return the commit (12 digits) of a remembered run of the same files if it is not that of the record; or None."""
-    own = (record.run.commit or "none")[:12]
+def short_commit(commit: str | None) -> str:
+    """Return a commit as the name of a file has it: 12 digits, or `none`."""
+    return (commit or "none")[:12]
+
+
+def commits_of_same_files(store: Store, record: HistoryRecord) -> list[str]:
+    """Return the short commits of the remembered runs of the same files; those of compacted months are left out."""
     folder = f"{HISTORY}/{record.suite}/{environment_name(record.identity)}"
     names = (path.removesuffix(".json").split("-") for path in store.paths(folder)[0])
-    found = [name[-2] for name in names if name[-1] == record.run.id]
-    return next((commit for commit in found if commit not in (own, "none")), None) if own != "none" else None
+    return [name[-2] for name in names if name[-1] == record.run.id]
 
 
 def write_new(store: WritableStore, path: str, data: bytes) -> bool:

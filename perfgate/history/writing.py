@@ -24,7 +24,16 @@ from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
 from perfgate.core.wording import plural, utf8_text
 from perfgate.history.files import month_file, records_of
 from perfgate.history.records import id_of_files, refuse_line_breaks, values_of
-from perfgate.history.store import add, commit_of_same_files, known_ids, listed, read_file, tool, write_new
+from perfgate.history.store import (
+    add,
+    commits_of_same_files,
+    known_ids,
+    listed,
+    read_file,
+    short_commit,
+    tool,
+    write_new,
+)
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import opened
@@ -219,10 +228,11 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
         if not record.values:
             raise Refused(f"{run.name} has no numbers to remember: see `perfgate inspect {run.source}`", 3)
         refuse_line_breaks(record, run.name)
-        if other := commit_of_same_files(store, record):
+        known, own = {*commits_of_same_files(store, record)}, short_commit(record.run.commit)
+        if own != "none" and (others := sorted(known - {own, "none"})):
             step = "name the commit that it measured: --head SHA"
-            raise Refused(f"{run.name} is in the history already, as a run of commit {other}; {step}", 3)
-        path = add(store, record, left_out)
+            raise Refused(f"{run.name} is in the history already, as a run of commit {others[0]}; {step}", 3)
+        path = None if own in known else add(store, record, left_out)
         if path is None:
             lines.append(f"{run.name} is in the history already")
             continue

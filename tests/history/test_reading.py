@@ -22,7 +22,7 @@ from perfgate.history.store import (
     HistoryColumn,
     add,
     branch_of,
-    commit_of_same_files,
+    commits_of_same_files,
     is_exact,
     known_ids,
     listed,
@@ -150,22 +150,14 @@ def test_a_file_that_cannot_be_written_is_named(error: OSError) -> None:
 
 
 ONE = record(1, {"forward": 0.1}, id="0" * 16)
-COMMITS = [
-    # stored commit, commit of the record, the commit that is named
-    (sha(1), sha(2), sha(1)[:12]),
-    (sha(1), sha(1), None),
-    (sha(1), sha(1)[:12] + "0" * 28, None),
-    (sha(1), None, None),
-    (None, sha(2), None),
-    (None, None, None),
-]
 
 
-@pytest.mark.parametrize(("stored", "own", "named"), COMMITS)
-def test_the_commit_of_the_same_files(stored: str | None, own: str | None, named: str | None) -> None:
-    other = record(7, {"forward": 0.2}, id="1" * 16)
-    store = filled(other, replace(ONE, run=replace(ONE.run, commit=stored)))
-    assert commit_of_same_files(store, replace(ONE, run=replace(ONE.run, commit=own))) == named
+def test_the_commits_of_the_runs_of_the_same_files() -> None:
+    store = filled(record(7, {"forward": 0.2}, id="1" * 16), record(8, {"forward": 0.1}, id=ONE.run.id), ONE)
+    add(store, replace(ONE, run=replace(ONE.run, commit=None)))
+    add(store, replace(ONE, suite="bert", run=replace(ONE.run, commit=sha(9))))
+    assert sorted(commits_of_same_files(store, ONE)) == sorted([sha(1)[:12], sha(8)[:12], "none"])
+    assert commits_of_same_files(store, replace(ONE, identity={})) == []
 
 
 def test_places_are_folders_of_environments_and_not_the_ledger() -> None:

@@ -331,6 +331,31 @@ def test_runs_are_remembered_with_their_notes(given: Given) -> None:
     assert len(given) == 2
 
 
+AGAIN = "a.json is in the history already"
+OF_ANOTHER = f"{AGAIN}, as a run of commit {sha(1)[:12]}; name the commit that it measured: --head SHA (3)"
+ADDED_TWICE = [
+    # the commits of the first and of the second time; what the second one says
+    (sha(1), sha(1), AGAIN),
+    (sha(1), sha(1)[:12] + "0" * 28, AGAIN),
+    (None, None, AGAIN),
+    (sha(1), sha(2), OF_ANOTHER),
+    (sha(1), None, "remembered a.json: 1 number"),
+    (None, sha(2), "remembered a.json: 1 number"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "said"), ADDED_TWICE)
+def test_files_that_are_remembered_again_later(given: Given, first: str | None, second: str | None, said: str) -> None:
+    for commit, day in ((first, 1), (second, 2)):
+        given.runs, count = (run("a.json", "m", commit=commit),), len(given)
+        try:
+            lines = remember(CommandOptions(), Measured(f"2026-01-0{day}T00:00:00Z"))
+        except Refused as refused:
+            lines = [f"{refused} ({refused.exit_code})"]
+    assert [line.partition(" in memory")[0] for line in lines] == [said]
+    assert len(given) - count == said.startswith("remembered")
+
+
 def test_metrics_that_have_no_room_are_counted(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfgate.history.records.MOST_VALUES", 2)
     given.runs = (run("a.json", "k", "l", "m"), run("b.json", "k", "l"), run("c.json", "i", "j", "k", "l"))
@@ -349,11 +374,6 @@ def test_runs_that_cannot_be_remembered_say_why(given: Given) -> None:
     assert refusal() == ("empty.json has no numbers to remember: see `perfgate inspect empty.json`", 3)
     given.runs, given.facts = (run("a.json", "m"),), {"host": "a\nb"}
     assert refusal() == ("a.json: 'a\\nb' has a line break: write it as one line", 3)
-    given.facts, given.runs = {}, (run("a.json", "m", commit=sha(1)),)
-    remember(CommandOptions())
-    given.runs = (run("a.json", "m", commit=sha(2)),)
-    known = f"a.json is in the history already, as a run of commit {sha(1)[:12]}"
-    assert refusal() == (f"{known}; name the commit that it measured: --head SHA", 3)
     given.error = Refused("these runs cannot be remembered", 3)
     assert refusal("a.json") == ("these runs cannot be remembered", 3)
 
