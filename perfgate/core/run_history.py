@@ -135,7 +135,8 @@ class HistorySeries(Struct, frozen=True):
 
     def rows(self) -> Iterator[tuple[Cell, ...]]:
         """Yield a row for each number, with the cells of COLUMNS; None if unknown."""
-        labels = ",".join(f'{name}="{value}"' for name, value in self.name.key.labels) or None
+        escaped = ((name, value.replace("\\", "\\\\").replace('"', '\\"')) for name, value in self.name.key.labels)
+        labels = ",".join(f'{name}="{value}"' for name, value in escaped) or None
         about = (self.better, self.name.statistic, self.name.rank, labels)
         begins = {change.point.index for change in self.changes}
         level = 0

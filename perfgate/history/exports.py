@@ -47,8 +47,8 @@ _FAMILIES = {
 _TAG = "perfgate.run"
 #: MLflow uses a name as a path, and refuses all metrics of a run if one has `..`, or `/` at an end or twice.
 _NOT_ALLOWED = re.compile(r"[^\w\-. :/]|(?<![^/])\.{1,2}(?![^/])|^\.\.|^/|/(?=/)|/$")
-#: The longest name in MLflow, and the most metrics at once.
-_LONGEST, _BATCH = 250, 1000
+#: The longest name in MLflow, and the most metrics and the most tags at once.
+_LONGEST, _METRICS, _TAGS = 250, 1000, 100
 
 
 def render_csv(found: LoadedHistory) -> bytes:
@@ -207,7 +207,7 @@ def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
 
     Returns the lines to print. `target`: a folder, `sqlite:///FILE` or the URL of a tracking server. Metrics are in
     base units; their names are those of series, with the letters that MLflow allows. A run that is there already, by
-    the tag `perfgate.run`, is not written again. Raises ImportError without mlflow.
+    the tag `perfgate.run` (its last one), is not written again. Raises ImportError without mlflow.
     """
     try:
         from mlflow import MlflowClient
@@ -233,12 +233,13 @@ def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
             time = max(_milliseconds(run.time), 0)  # MLflow knows no earlier one
             facts = {names[f"machine.{name}"]: fact_text(fact) for name, fact in run.context.items()}
             git = {"mlflow.source.git.commit": run.commit, "mlflow.source.git.branch": run.ref}
-            tags = [RunTag(key, value) for key, value in {_TAG: run.id, **git, **facts}.items() if value]
+            tags = [RunTag(key, value) for key, value in {**facts, **git, _TAG: run.id}.items() if value]
             begun = client.create_run(experiment, start_time=time, run_name=run.label)
             metrics = [Metric(names[key], value, time, step) for key, value in numbers[run.id].items()]
-            for start in range(0, len(metrics), _BATCH):
-                client.log_batch(begun.info.run_id, metrics=metrics[start : start + _BATCH])
-            client.log_batch(begun.info.run_id, tags=tags)
+            for start in range(0, len(metrics), _METRICS):
+                client.log_batch(begun.info.run_id, metrics=metrics[start : start + _METRICS])
+            for start in range(0, len(tags), _TAGS):
+                client.log_batch(begun.info.run_id, tags=tags[start : start + _TAGS])
             client.set_terminated(begun.info.run_id, end_time=time)
             written += 1
         lines.append(f"{name}: {written} runs written, {len(there)} were there already")

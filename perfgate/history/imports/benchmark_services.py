@@ -19,6 +19,7 @@ it is not read as an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -28,8 +29,8 @@ from perfgate.core.remembered_runs import HistoryValue
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.history.imports import imported_runs
 
-#: The units of Bencher's own measures.
-_UNITS = {"latency": "ns", "throughput": "/s", "file-size": "B", "build-time": "s", "instructions": "1"}
+#: The units of Bencher's own measures; other numbers have none.
+_UNITS = {"latency": "ns", "throughput": "/s", "file-size": "B", "build-time": "s", "allocated": "B"}
 
 
 def claims_bencher(name: str, head: str) -> bool:
@@ -66,12 +67,11 @@ def _of_perf(
             continue
         unit = _field(measure, "units") or _UNITS.get(slug, "")
         for place, point in imported_runs.objects(document, line.get("metrics"), (*path, "metrics"), faults):
-            number = _value(point)
+            based = faults.in_base_unit(_value(point), unit, partial(document.locate, place))
             time = imported_runs.time_at(document, (*place, "start_time"), point.get("start_time"), faults)
-            if number is None:
+            if based is None:
                 faults.say("a metric has no finite value; left out", document.locate(place))
             elif time is not None:
-                based = faults.in_base_unit(number, unit, partial(document.locate, place))
                 value = imported_runs.numbered(f"{names['benchmark']}.{slug}", *based, None)
                 about = imported_runs.AboutRun(time, _field(point.get("version"), "hash"), names["branch"])
                 by_testbed.setdefault(names["testbed"] or "", []).append((about, value))
@@ -107,10 +107,11 @@ def claims_data_js(name: str, head: str) -> bool:
 
 def read_data_js(file: imported_runs.ImportFile) -> imported_runs.Imported:
     """Return the runs of a file."""
-    start = file.text.find(_PREFIX)
-    # blanks instead of the prefix, so that the columns in messages are those of the file
-    text = file.text if start < 0 else " " * (start + len(_PREFIX)) + file.text[start + len(_PREFIX) :]
-    text = text.rstrip().removesuffix(";")
+    text = file.text.rstrip().removesuffix(";")
+    before, prefix, after = text.partition(_PREFIX)
+    if prefix and "{" not in before:  # in JSON, it is the text of a commit
+        # blanks instead of the prefix, so that the places in messages are those of the file
+        text = re.sub(r"[^\n]", " ", before + prefix) + after
     document = load_json(text, file.name, file.limits, finite=False)
     faults = imported_runs.Faults(file.name)
     entries = document.data.get("entries") if isinstance(document.data, dict) else None
@@ -123,11 +124,9 @@ def read_data_js(file: imported_runs.ImportFile) -> imported_runs.Imported:
         for path, row in imported_runs.objects(document, rows, ("entries", suite), faults):
             time = imported_runs.time_at(document, (*path, "date"), row.get("date"), faults)
             if time is not None:
-                commit = row.get("commit")
-                sha = commit.get("id") if isinstance(commit, dict) else None
                 values = tuple(_values(document, path, row, labels, faults))
                 if values:
-                    runs.append(imported_runs.ImportedRun(time, sha if isinstance(sha, str) else None, values))
+                    runs.append(imported_runs.ImportedRun(time, _field(row.get("commit"), "id"), values))
     return imported_runs.Imported(tuple(runs), (*document.problems, *faults.problems))
 
 
@@ -138,12 +137,13 @@ def _values(
     better = _BETTER.get(str(row.get("tool")))
     seen: set[str] = set()
     for place, bench in imported_runs.objects(document, row.get("benches"), (*path, "benches"), faults):
-        name, number, unit = bench.get("name"), imported_runs.finite(bench.get("value")), bench.get("unit")
-        if not isinstance(name, str) or not name or number is None:
+        name, unit = _field(bench, "name"), _field(bench, "unit") or ""
+        number = imported_runs.finite(bench.get("value"))
+        based = faults.in_base_unit(number, unit, partial(document.locate, (*place, "unit")))
+        if name is None or based is None:
             faults.say("a benchmark needs a name and a finite value; left out", document.locate(place))
         elif name in seen:
             faults.say(f"{name} is in this run twice; the first one counts", document.locate(place))
         else:
             seen.add(name)
-            text, at = unit if isinstance(unit, str) else "", partial(document.locate, (*place, "unit"))
-            yield imported_runs.numbered(name, *faults.in_base_unit(number, text, at), better, labels)
+            yield imported_runs.numbered(name, *based, better, labels)

@@ -55,12 +55,23 @@ Row: TypeAlias = tuple[AboutRun, HistoryValue, str]
 _MOST_ROWS = 1 << 14
 #: A label and its value, as in rules: `rank="0"`.
 _LABEL = re.compile(r'([^=,{}"]+)="((?:[^"\\]|\\.)*)"')
+#: A quote or a backslash in the value of a label.
+_ESCAPED = re.compile(r'\\(["\\])')
+#: The most values behind a number: more than any program measures.
+_MOST_VALUES = 1e15
 
 
 def claims(name: str, head: str) -> bool:
     """Return whether a file is CSV with these columns."""
-    columns = {column.strip() for column in head.partition("\n")[0].lstrip("\ufeff").split(",")}
-    return set(_NEEDED) <= columns
+    return set(_NEEDED) <= _columns(head.partition("\n")[0].lstrip("\ufeff"))
+
+
+def _columns(line: str, separator: str = ",") -> set[str]:
+    """Return the names of columns in the first line of a file; none if it is not CSV."""
+    try:
+        return {cell.strip() for cell in next(csv.reader([line], delimiter=separator), [])}
+    except csv.Error:
+        return set()
 
 
 def why_not(text: str) -> str:
@@ -68,11 +79,10 @@ def why_not(text: str) -> str:
     header = text.partition("\n")[0].strip("\ufeff\r ")
     if not header:
         return f"the file is empty: its first line must be {','.join(_HEADER)}"
-    columns = {column.strip() for column in header.split(",")}
-    absent = listed([column for column in _NEEDED if column not in columns])
+    absent = listed([column for column in _NEEDED if column not in _columns(header)])
     shown = header if len(header) <= 60 else header[:57] + "..."
     for sign in (";", "\t"):
-        if set(_NEEDED) <= {column.strip() for column in header.split(sign)}:
+        if set(_NEEDED) <= _columns(header, sign):
             return f"its columns are separated by {sign!r}: write commas, and decimal points in the numbers"
     return f"the first line is {shown!r}, without {absent}: write the columns {','.join(_HEADER)}, with commas"
 
@@ -96,7 +106,7 @@ def read(file: ImportFile) -> Imported:
                 continue
             plain = (cell[1:] if _QUOTED.match(cell) else cell for cell in cells)
             try:
-                about, value, run = _row(dict(zip(header, plain, strict=True)), len(cells), faults, at)
+                about, value, run = _row(dict(zip(header, plain, strict=True)), faults, at)
             except ValueError as error:
                 fields = f"{len(cells)} fields, and the header has {len(header)}" if len(cells) != len(header) else ""
                 faults.say(fields or str(error), at)
@@ -123,7 +133,7 @@ def _header(cells: list[str], at: Location, faults: Faults) -> list[str] | None:
     return None
 
 
-def _row(cells: Mapping[str, str], count: int, faults: Faults, at: Location) -> tuple[AboutRun, HistoryValue, str]:
+def _row(cells: Mapping[str, str], faults: Faults, at: Location) -> tuple[AboutRun, HistoryValue, str]:
     """Return the number of a line with its run and the id of the run. Raises ValueError with the reason."""
     metric = cells["metric"].strip()
     if not metric:
@@ -135,17 +145,20 @@ def _row(cells: Mapping[str, str], count: int, faults: Faults, at: Location) -> 
     if better is not None and better not in get_args(Better):
         raise ValueError(f"better is {better!r}: write lower, higher or neither")
     unit = cells.get("unit", "").strip()
-    value, base = faults.in_base_unit(number, unit, lambda: at)
-    one = numbered(metric, value, base, better)  # type: ignore[arg-type]
-    error, n = _number(cells, "error"), _number(cells, "n")
+    based, error = faults.in_base_unit(number, unit, lambda: at), _number(cells, "error")
+    if error is not None:
+        error = abs((in_base_unit(error, unit) or (error,))[0])
+    if based is None or error == math.inf:
+        raise ValueError(f"the value or its error in {unit} is too large")
+    one = numbered(metric, *based, better)  # type: ignore[arg-type]
     labels = cells.get("labels", "").strip()
     name = _name(metric, labels, cells.get("statistic") or "mean", cells.get("rank") or "worst")
     one = replace(
         one,
         name=name,
         kind="value" if error is None else "samples",
-        error=None if error is None else abs(error * (in_base_unit(1.0, unit) or (1.0,))[0]),
-        n=None if n is None else int(n),
+        error=error,
+        n=_count(cells),
         n_effective=_number(cells, "n_effective"),
     )
     about = AboutRun(utc_time(cells["time"]), *(cells.get(name, "").strip() or None for name in AboutRun._fields[1:]))
@@ -166,13 +179,21 @@ def _number(cells: Mapping[str, str], column: str) -> float | None:
     return number
 
 
+def _count(cells: Mapping[str, str]) -> int | None:
+    """Return the number of values behind the number of a row; None if it is empty. Raises ValueError."""
+    n = _number(cells, "n")
+    if n is not None and not 0 <= n <= _MOST_VALUES:
+        raise ValueError(f"n is {cells['n'].strip()!r}, not a number of values")
+    return None if n is None else int(n)
+
+
 @lru_cache(maxsize=4096)
 def _name(metric: str, labels: str, statistic: str, rank: str) -> SeriesName:
     """Return the name of a series; the cache makes it one object for all its rows. Raises ValueError."""
-    found = _LABEL.findall(labels)
-    if labels and not found:
+    if _LABEL.sub("", labels).strip("{}, "):
         raise ValueError(f'labels are {labels!r}: write {{name="value"}}')
-    key = Key(metric, tuple(sorted((name.strip(), value) for name, value in found)))
+    found = {name.strip(): _ESCAPED.sub(r"\1", value) for name, value in _LABEL.findall(labels)}
+    key = Key(metric, tuple(sorted(found.items())))
     return SeriesName(key, statistic, rank)
 
 

@@ -99,12 +99,18 @@ class Faults:
             message = f"{unit!r} is not a unit that perfgate knows: its numbers are kept without a unit"
             self._problems.append(Problem("warning", message, at))
 
-    def in_base_unit(self, number: float, unit: str, at: Callable[[], Location]) -> tuple[float, str]:
-        """Return a number in its base unit, and that unit. A number with an unknown unit stays, with a warning."""
+    def in_base_unit(self, number: float | None, unit: str, at: Callable[[], Location]) -> tuple[float, str] | None:
+        """Return a number in its base unit, and that unit; None without a finite number there.
+
+        A number with an unknown unit stays, with a warning.
+        """
+        if number is None:
+            return None
         known = in_base_unit(number, unit)
         if known is None:
             self.unknown_unit(unit, at())
-        return known or (number, "1")
+            return number, "1"
+        return known if math.isfinite(known[0]) else None
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -182,7 +188,7 @@ def of_results(file: ImportFile, format: str) -> Imported:
         time = None if measured is None else utc_of(measured.time)
     except ValueError as error:
         if measured is not None and file.time is None:  # else the time that the user gave is used
-            at = load_json(file.text, file.name, file.limits, finite=False).locate((measured.field,))
+            at = load_json(file.text, file.name, file.limits).locate((measured.field,))
             return Imported((), (Problem("error", str(error), at),))
     # A problem with a key is about one result, another about the whole file.
     problems = [problem for run in runs for problem in run.problems if problem.key is None]
@@ -213,17 +219,19 @@ def of_runs(file: ImportFile, runs: Sequence[Run], problems: Sequence[Problem], 
 
 def values_by_run(rows: Sequence[tuple[AboutRun, HistoryValue]]) -> tuple[ImportedRun, ...]:
     """Return the runs that these numbers are of, in the order of time. A second number of a series is another run."""
-    runs: dict[tuple[AboutRun, int], dict[SeriesName, HistoryValue]] = {}
+    runs: dict[AboutRun, list[dict[SeriesName, HistoryValue]]] = {}
     for about, value in rows:
-        number = 0
-        while value.name in runs.setdefault((about, number), {}):
-            number += 1
-        runs[about, number][value.name] = value
+        known = runs.setdefault(about, [])
+        own = next((one for one in known if value.name not in one), None)
+        if own is None:
+            known.append(own := {})
+        own[value.name] = value
     found = [
         ImportedRun(
             about.time, about.commit, tuple(own.values()), about.ref, {"host": about.host} if about.host else {}
         )
-        for (about, _), own in runs.items()
+        for about, known in runs.items()
+        for own in known
     ]
     return tuple(sorted(found, key=lambda run: run.time))
 
@@ -242,9 +250,9 @@ def utc_time(text: str | float) -> str:
     if isinstance(text, str) and not _NUMBER.fullmatch(text.strip()):
         try:
             found = datetime.fromisoformat(text.strip().replace("Z", "+00:00").replace("z", "+00:00"))
-        except ValueError:
+            found = found.replace(tzinfo=found.tzinfo or timezone.utc).astimezone(timezone.utc)
+        except (ValueError, OverflowError):
             raise ValueError(f"{text!r} is not a time: write 2026-11-22T14:15:00Z, or seconds since 1970") from None
-        found = found.replace(tzinfo=found.tzinfo or timezone.utc).astimezone(timezone.utc)
     else:
         number = float(text)
         try:
