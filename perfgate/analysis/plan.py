@@ -30,9 +30,10 @@ from perfgate.stats.statistics import Quantile, RunMeasure, parse_statistic
 TIMES = 3
 #: The largest number of base runs that are compared with.
 RUNS_COMPARED = 10
-#: The power to put into the formula so that 8 of 10 cases fail: 0.8 with few base runs; 0.9 with pairs, or enough base
-#: runs to show the noise, where all looks share one error rate (found by simulation, see the tests).
-_FAILING_POWER = (0.8, 0.9)
+#: The power to put into the formula so that at least 8 of 10 cases fail: with few base runs, with enough of them to
+#: show the noise, and with pairs. Found by simulation (see the tests): the noise is estimated, and all looks share one
+#: error rate.
+_FEW_RUNS, _MANY_RUNS, _PAIRS = 0.97, 0.94, 0.9
 #: The spread of pairs of one program that a plan without pairs assumes: measured on a shared, busy machine.
 SPREAD_OF_PAIRS = 0.03
 #: The most pairs that a gate makes.
@@ -165,7 +166,7 @@ def _fails_from(
     `seen`: the noise of the runs. Without a calibrated prior, the judge has two bounds for red, each with the noise
     that it assumes; the one that fails a smaller change decides.
     """
-    power = _FAILING_POWER[len(measures) >= RUNS_THAT_SHOW_NOISE]
+    power = _MANY_RUNS if len(measures) >= RUNS_THAT_SHOW_NOISE else _FEW_RUNS
     if calibrated:
         return margin.detectable(seen.reach(LOOKS, terms.confidence, power))
     bounds = ((RED_PRIOR, terms.confidence), (SHARP_PRIOR, 1 - SHARP_RED * (1 - terms.confidence)))
@@ -192,7 +193,7 @@ def pairs_fail_from(tolerance: float, pairs: int, better: Better, spread: float 
     """
     error = spread / math.sqrt(pairs)
     margin = Margin.of_ratio(tolerance, "down" if better == "higher" else "up")
-    levels = (1 - SHARP_RED * 0.05, _FAILING_POWER[1])
+    levels = (1 - SHARP_RED * 0.05, _PAIRS)
     return margin.detectable(sum(t_quantile(pairs - 1, level) for level in levels) * error)
 
 
