@@ -228,11 +228,12 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
         if not record.values:
             raise Refused(f"{run.name} has no numbers to remember: see `perfgate inspect {run.source}`", 3)
         refuse_line_breaks(record, run.name)
-        known, own = {*commits_of_same_files(store, record)}, short_commit(record.run.commit)
-        if own != "none" and (others := sorted(known - {own, "none"})):
+        known, own = commits_of_same_files(store, record), short_commit(record.run.commit)
+        same = {one for one in known if one.startswith(own) or own.startswith(one)}  # a user may name fewer digits
+        if own != "none" and (others := sorted({*known} - same - {"none"})):
             step = "name the commit that it measured: --head SHA"
             raise Refused(f"{run.name} is in the history already, as a run of commit {others[0]}; {step}", 3)
-        path = None if own in known else add(store, record, left_out)
+        path = None if same else add(store, record, left_out)
         if path is None:
             lines.append(f"{run.name} is in the history already")
             continue

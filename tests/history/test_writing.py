@@ -337,6 +337,8 @@ ADDED_TWICE = [
     # the commits of the first and of the second time; what the second one says
     (sha(1), sha(1), AGAIN),
     (sha(1), sha(1)[:12] + "0" * 28, AGAIN),
+    (sha(1), sha(1)[:7], AGAIN),
+    (sha(1)[:7], sha(1), AGAIN),
     (None, None, AGAIN),
     (sha(1), sha(2), OF_ANOTHER),
     (sha(1), None, "remembered a.json: 1 number"),
