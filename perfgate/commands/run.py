@@ -121,7 +121,7 @@ class RunOptions(Struct, frozen=True):
     shared.number_option(
         "--reruns",
         type=click.IntRange(0, 100),
-        help="Make one run, and up to N more while in doubt. Each match of --results is a run, and stays in place.",
+        help="Make one run, and N more if it leaves a doubt. Each match of --results is a run, and stays in place.",
     ),
     click.option(
         "--measured", multiple=True, metavar="RUN", help="With --reruns: the first run was made already (repeatable)."

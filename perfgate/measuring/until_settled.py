@@ -164,11 +164,13 @@ def until_settled(
     """
     began, longest = time.monotonic(), 0.0
     report, fault, said = None, None, None
+    unjudged: Sequence[Path] = ()
     facts = noted_facts(options, "before")
     for number in range(1, options.most_runs + 1):
         spent = time.monotonic() - began
         if options.time_budget is not None and number > 1 and spent + longest > options.time_budget:
             tell(f"{noun} {number} would exceed the time budget of {options.time_budget:g} s")
+            report = judge_runs(unjudged, facts) if unjudged else report
             break
         try:
             head = f"{noun} {number} of at most {options.most_runs}"
@@ -176,6 +178,7 @@ def until_settled(
                 paths = measure(number)
             facts |= noted_facts(options, "after")
             if options.stop == "unless-suspect" and 1 < number < options.most_runs:
+                unjudged = paths
                 continue
             report = judge_runs(paths, facts)
         except RunFailed as error:

@@ -1,0 +1,42 @@
+"""The runs that are made because the first one left a doubt are all judged, even if the time ends between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from perfgate.measuring import until_settled as module
+from perfgate.measuring.until_settled import MeasuringOptions, until_settled
+
+
+@pytest.mark.parametrize(
+    ("budget", "judged"),
+    [
+        (None, [1, 5]),  # the first run, then all of them
+        (35, [1, 3]),  # the time ends after the third
+        (5, [1]),
+    ],
+)
+def test_all_runs_are_judged(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, budget: float | None, judged: list[int]
+) -> None:
+    clock = [0.0]
+    numbers: list[int] = []
+
+    def measure(number: int) -> list[Path]:
+        clock[0] += 10
+        return [Path(str(at)) for at in range(number)]
+
+    def judge(paths: Any, facts: Any) -> Any:
+        numbers.append(len(paths))
+        return SimpleNamespace(verdicts=["in doubt"], problems=[])
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(module, "is_open", lambda verdict: True)
+    monkeypatch.setattr(module.in_short, "names", str)
+    options = MeasuringOptions(keep=str(folder), most_runs=5, stop="unless-suspect", time_budget=budget)
+    until_settled(options, measure, judge, "run", lambda line: None)
+    assert numbers == judged
