@@ -208,7 +208,7 @@ def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
 
 def obstacle_to_causes(alignment: Alignment) -> str | None:
     """The reason why the two sides cannot be compared, or None."""
-    if not max(float(side.wall.max(initial=0.0)) for side in alignment.sides) < _LARGEST_S:
+    if not all(float(side.wall.max(initial=0.0)) < _LARGEST_S for side in alignment.sides):  # false for NaN
         return "no causes: a time is too large to be one"
     if not alignment.steps_agree:
         return "no causes: only one side has several steps (in traces: profiler.step()), so calls cannot be compared"
@@ -224,7 +224,7 @@ def obstacle_to_causes(alignment: Alignment) -> str | None:
     program = alignment.of_kind("range", "operator", "loader", "collective")
     calls = [side.counts.sum(axis=1)[program] for side in alignment.sides]
     shared = (calls[0] > 0) & (calls[1] > 0)
-    if all(one.sum() > 0 and one[shared].sum() < _LEAST_SHARED * one.sum() for one in calls):
+    if all(one[shared].sum() < _LEAST_SHARED * one.sum() for one in calls):
         return "no causes: the two sides have hardly a call in common: they are not one program"
     return None
 
