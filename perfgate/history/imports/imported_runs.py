@@ -236,7 +236,9 @@ def values_by_run(rows: Sequence[tuple[AboutRun, HistoryValue]]) -> tuple[Import
     return tuple(sorted(found, key=lambda run: run.time))
 
 
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"(?!\d{8}$)-?\d+(?:\.\d+)?")
+#: A date of ISO 8601 without hyphens; as seconds it would be before 1974.
+_DATE = re.compile(r"^(\d{4})(\d\d)(\d\d)$")
 #: A larger number is a time in milliseconds: as seconds it would be after the year 5000.
 _MOST_SECONDS = 1e11
 
@@ -249,7 +251,8 @@ def utc_time(text: str | float) -> str:
     """
     if isinstance(text, str) and not _NUMBER.fullmatch(text.strip()):
         try:
-            found = datetime.fromisoformat(text.strip().replace("Z", "+00:00").replace("z", "+00:00"))
+            plain = _DATE.sub(r"\1-\2-\3", text.strip())
+            found = datetime.fromisoformat(plain.replace("Z", "+00:00").replace("z", "+00:00"))
             found = found.replace(tzinfo=found.tzinfo or timezone.utc).astimezone(timezone.utc)
         except (ValueError, OverflowError):
             raise ValueError(f"{text!r} is not a time: write 2026-11-22T14:15:00Z, or seconds since 1970") from None
