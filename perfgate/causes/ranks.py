@@ -45,7 +45,7 @@ def find_slow_ranks(alignment: Alignment, noise: Noise) -> Finding | None:
     # slow are the ranks whose work grew most, if they are few, and if the others wait longer for them
     slow = np.flatnonzero(own >= max(_NEAR * own.max(), 1e-12))
     others = np.delete(np.arange(len(ranks)), slow)
-    if not len(slow) or not len(others) or len(slow) > max(len(ranks) // 2, 1):
+    if not 0 < len(slow) <= len(ranks) // 2:
         return None
     extra, waited = own[slow].min(), waiting[others].mean() - waiting[slow].mean()
     if extra < _WORTH * alignment.step or waited < _WAITED * extra:
@@ -140,7 +140,7 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
         clear = _growth_of_awaited(change, beyond, alignment, noise, work)
         growth = clear.sum(axis=1)
     slow = np.flatnonzero(growth >= max(_NEAR * growth.max(), 1e-15))
-    if growth.max() < worth or len(slow) > max(len(ranks) // 2, 1):
+    if growth.max() < worth or not 0 < len(slow) <= len(ranks) // 2:
         return None
     others = np.delete(np.arange(len(ranks)), slow)
     if change[others].sum(axis=1).mean() < _WAITED_IN_TIMERS * growth[slow].min():
@@ -167,7 +167,9 @@ def _growth_of_awaited(
     found = np.zeros((len(change), len(work)))
     communications = [node for node, one in enumerate(alignment.nodes) if one.kind == "communication"]
     waits = sorted(communications, key=lambda node: -float(change[:, node].mean()))[:1]  # the one that grew most
-    total, error, freedom = noise.measured(waits) if waits else (0.0, 0.0, 1.0)
+    if not waits:
+        return found
+    total, error, freedom = noise.measured(waits)
     if total < max(_WORTH * alignment.step, t_quantile(freedom, 1 - _FALSE) * error):
         return found
     own = beyond[:, work].sum(axis=1)
@@ -200,7 +202,7 @@ def _limits(base: Floats, new: Floats, beyond: Floats, alignment: Alignment, wor
         variance, total = prior, _PRIOR_FREEDOM
     within = sum(np.square(side.error[work]).sum(axis=1) * count / side.runs**2 for side in alignment.sides)
     spread = np.sqrt((variance * runs + within) * (1 + 1 / (count - 1)))
-    found: Floats = np.broadcast_to(t_quantile(total, 1 - _FALSE / (count * max(nodes, 1))) * spread, beyond.shape)
+    found: Floats = np.broadcast_to(t_quantile(total, 1 - _FALSE / (count * nodes)) * spread, beyond.shape)
     return found
 
 
