@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,21 @@ import pytest
 from made_alignments import Row, aligned
 from msgspec.structs import replace
 
+from perfgate.causes import find as module
 from perfgate.causes.align import Alignment, Finding
-from perfgate.causes.find import _calls, _cause, _line, _matters, _sorted, _source, _step_times, _where
+from perfgate.causes.find import (
+    _as_one,
+    _calls,
+    _cause,
+    _closed,
+    _explanation,
+    _line,
+    _matters,
+    _sorted,
+    _source,
+    _step_times,
+    _where,
+)
 from perfgate.causes.noise import Noise, SeriesNoise
 from perfgate.core.causes import CauseKind
 
@@ -158,3 +172,41 @@ def test_the_line_of_a_finding() -> None:
     outside = aligned(rows)
     nodes = (*outside.nodes[:1], replace(outside.nodes[1], source="outer.py"), *outside.nodes[2:])
     assert _line(3, replace(outside, nodes=nodes)) == ""
+
+
+# --- the report ------------------------------------------------------------------------------------------------------
+
+
+def test_swapped_kernels_are_one_finding() -> None:
+    alignment = aligned(ROWS)
+    noise = Noise(alignment, np.zeros(6), np.zeros(6))
+    swaps = [
+        finding("replaced", 2.0, 3, parents=(2,), gone=(3,), come=(4,)),
+        finding("replaced", -9.0, 5, parents=(0,), gone=(5,), come=(1,)),
+    ]
+    found = _as_one(swaps, frozenset({3, 5}), noise)
+    assert (found.kind, found.lead, found.parents, found.gone, found.come) == ("replaced", 5, (2, 0), (3, 5), (4, 1))
+    assert (found.nodes, found.change, found.error) == (frozenset({3, 5}), -60.0, 0.0)
+
+
+def test_the_report_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    alignment = aligned(ROWS)
+    monkeypatch.setattr(module, "host_speed", lambda _: SimpleNamespace(effect=-2.0, shift=-0.3, scatter=0.1))
+    traces = Noise(alignment, np.zeros(6), np.full(6, np.log(1.01)))  # the kernels take 100 s
+    groups = [finding("faster", -20.0, 3, error=1.0), finding("faster", -40.0, 2, idle=frozenset({2}))]
+    report = _closed(groups, alignment, traces, ("a note",))
+    assert [(one.where[-1], one.share) for one in report.causes] == [("mm", 0.4), ("gemm", 0.2)]
+    assert (report.base_step, report.new_step, report.rest) == (200.0, 100.0, -40.0)
+    assert report.noise == pytest.approx(2.0 + 1.0)
+    assert (report.base_runs, report.new_runs, report.notes[0]) == (1, 1, "a note")
+    timers = SeriesNoise(alignment)
+    assert _closed(groups, alignment, timers, ()).noise == timers.reach * timers.change(range(6))[1]
+    uneven = aligned([Row("mm", "operator", 0, (1, 5), 3)], (0, 0), (0,))
+    noisy = Noise(uneven, np.zeros(2), np.zeros(2))
+    assert _closed((), uneven, noisy, ()).noise == pytest.approx(noisy.reach * 2 + 2)
+    causes = [*report.causes, *report.causes[:1]]  # as if the third one was of memory
+    for noise, host in ((traces, -0.5), (timers, 0.0)):
+        found = _explanation(groups, causes, alignment, noise, {"a": ["b"]})
+        assert [set(own) for own in (*found.nodes, *found.idle)] == [{2}, {3}, set(), {2}, set(), set()]
+        assert found.host == pytest.approx(host)
+        assert found.components == {"a": ["b"]}
