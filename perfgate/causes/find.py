@@ -36,7 +36,7 @@ _WORTH, _CLEAR = 0.004, 3.0
 _WORTH_EDIT = 0.002
 #: Calls that were replaced at no clear cost are a cause if they had, or have, this share of the step.
 _REPLACED = 0.02
-#: Steps are alike if their numbers of calls differ by less than this share.
+#: Steps are alike if their numbers of calls differ by at most this share.
 _ALIKE = 0.01
 #: A cause from timers that is this many times as large as the change of the step: noise hides the change of the step.
 _LARGEST_SHARE = 2.0
