@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("command", choices=commands)
     parser.add_argument("--list", action="store_true", help="print each file with its functions")
     given = parser.parse_args()
-    for name in ("GITHUB_ACTIONS", "PERFGATE_LIMITS"):
+    for name in ("CI", "GITHUB_ACTIONS", "PERFGATE_LIMITS"):
         os.environ.pop(name, None)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

@@ -59,7 +59,8 @@ def test_a_shell_that_completes_a_line_sees_no_help(capsys: Captured) -> None:
 def test_everyday_options_are_those_of_run_and_check() -> None:
     found = {option for name in ("run", "check") for option in options_of(name)}
     assert entry._OPTIONS - {"--help"} <= found  # which click adds itself
-    assert [listed(help_of(name))[-1] for name in ("check", "run")] == ["--help", "--help"]
+    # click keeps the option of the first help of a command, with -h if that was shown by perfgate.
+    assert {listed(help_of(name))[-1] for name in ("check", "run")} <= {"--help", "-h,"}
 
 
 def options_of(name: str) -> list[str]:
