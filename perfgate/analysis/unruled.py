@@ -148,7 +148,7 @@ def _sizes(run: Run, names: Collection[tuple[Key, str]] | None = None) -> dict[t
 def size_of(series: Series) -> Size | None:
     """Return the median of samples after warm-up, the number of a value, or the mean of an aggregate.
 
-    The result is None if there is no such number, or if it is too large for calculations.
+    None for a series without such a number, or with one of 1e100 or more.
     """
     samples = series.values
     if series.kind == "samples" and len(samples):

@@ -127,7 +127,7 @@ def add(
 
 
 def _add(found: Candidates, history: History, by: str | None, rotate: bool, keep_all: bool) -> list[str]:
-    """Write the runs into the newest level; with `rotate`, remove its oldest runs if there is no room."""
+    """Write the runs into the newest level. With `rotate`, its oldest runs are removed to make room."""
     head = history.heads()[0]
     held = history.levels[head]
     room = RUNS_KEPT - len(held)

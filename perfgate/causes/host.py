@@ -66,13 +66,13 @@ def host_speed(alignment: Alignment) -> HostSpeed:
     ratios, weights = np.log(after[chosen] / before[chosen]), np.sqrt(before[chosen] + after[chosen])
     shift, scatter = centre_and_scatter(ratios, weights)
     runs = (_by_run(base[chosen].sum(axis=0), alignment.base), _by_run(new[chosen].sum(axis=0), alignment.new))
-    # `times` is the part of the step that a call costs, unlike `busy`, its duration, of which a device hides a part.
+    # `busy` is the duration of a call. `times` is the part of it that makes the step longer: a device hides the rest.
     wall = float(alignment.base.times[classes(alignment)["host"]].sum())
     return HostSpeed(before, after, shift, scatter, runs, wall * math.expm1(shift))
 
 
 def _own_times(side: TreeSide, alignment: Alignment) -> Floats:
-    """The durations of the host's calls without those of the host's calls inside them, (nodes, steps), in seconds."""
+    """Return the own time of each host call, its duration without the host calls inside it: (nodes, steps), in s."""
     host = classes(alignment)["host"]
     busy = np.where(host[:, None], side.busy, 0)
     own: Floats = busy.copy()

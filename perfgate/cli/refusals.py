@@ -54,7 +54,7 @@ def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[Non
 
 
 def _identity(path: str) -> tuple[int, int, int] | None:
-    """Return numbers that differ after a file was written; None if there is no file."""
+    """Return inode, size and time of a file: other numbers later show that it was written. None for no file."""
     with suppress(OSError):
         found = os.stat(path)
         return found.st_ino, found.st_size, found.st_mtime_ns

@@ -35,7 +35,7 @@ class AnswerParts(Struct, frozen=True):
     items: SearchedRange
     folder: BisectFolder
     result: SearchResult | None
-    #: Why there is no result.
+    #: The reason why nothing was searched.
     fault: str | None
     tolerance: float
     #: The metric as it was last read; None if it was not.

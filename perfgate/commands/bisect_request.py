@@ -115,8 +115,8 @@ def with_remembered_command(request: BisectRequest) -> BisectRequest:
 def with_usual_range(request: BisectRequest, tell: Tell) -> BisectRequest:
     """Return the request with the newest stored commit as good and the first rule about a change.
 
-    The request stays as it is if the user gave a range, a metric or a rule, or if there is no command to run. Raises
-    Refused for mistakes in the rules.
+    Only for a command without a range, metric or rule; other requests do not change. Raises Refused for mistakes in the
+    rules.
     """
     given = (request.good, request.from_history, request.event, request.rule, request.metric)
     if request.over or any(one is not None for one in given) or not request.command:
@@ -179,8 +179,7 @@ def _without_rules(request: BisectRequest) -> Ruleset:
 def from_history(request: BisectRequest, metric: str, tell: Tell) -> BisectRequest:
     """Return the request with the metric, the range and the tolerance of a change in the history.
 
-    --good and --bad of the user win. Raises Refused: with exit code 3 if there is no change, and with 0 if the history
-    already names its commit, so that nothing is left to search.
+    --good and --bad replace the range. Raises Refused: exit code 3 for no change; 0 if the history names its commit.
     """
     options = request.options
     place = HistoryPlace(options.baselines, options.suite, request.environment, None, options.rules)

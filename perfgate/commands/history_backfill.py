@@ -79,7 +79,7 @@ class BackfillRequest(Struct, frozen=True):
 
 
 def plan(request: BackfillRequest) -> BackfillPlan:
-    """Return the commits to measure for a change of a metric. Raises Refused if there is no change to settle."""
+    """Return the commits to measure, to find which one changed a metric. Raises Refused if no change is open."""
     found = show(request.place, request.metric)
     names = sorted({str(one.name) for one in found.series})
     places = sorted({f"{one.suite}/{one.environment}" for one in found.series})

@@ -167,31 +167,25 @@ def _of_clause(old: Clause, new: Clause) -> ChangeKind | None:
     return _by_rooms(rooms) if any(rooms) else None
 
 
-def _of_at_worst(old: AtWorst | None, new: AtWorst | None) -> Detail:
-    """Return the change of `at_worst`. Its default depends on the tolerance, so it has no order with a written one."""
+def _of_at_worst(old: AtWorst | None, new: AtWorst | None) -> Iterator[Detail]:
+    """Yield the change of `at_worst`, unless only its text changed, as from `10%` to `10.0%`.
+
+    Its default depends on the tolerance, so it has no order with a written one.
+    """
     kind: ChangeKind = "changes"
     if old is not None and new is not None and _parts(old) == _parts(new):
         rooms = [(new.relative or 0.0) - (old.relative or 0.0)]
         rooms += [new.absolute.value - old.absolute.value] if new.absolute and old.absolute else []
+        if not any(rooms):
+            return
         kind = _by_rooms(rooms)
     before, after = ("default" if one is None else one.text for one in (old, new))
-    return kind, f"at_worst {before} → {after}"
+    yield kind, f"at_worst {before} → {after}"
 
 
 def _parts(at_worst: AtWorst) -> tuple[bool, str | None]:
     """Return whether a share is written, and the unit of a written quantity. Only equal parts can be ordered."""
     return at_worst.relative is not None, at_worst.absolute.base if at_worst.absolute else None
-
-
-def _sizes(at_worst: AtWorst | None) -> tuple[float | None, float | None, str | None] | None:
-    """Return the written share, and the written quantity in its base unit: `10%` and `10.0%` are the same.
-
-    None if `at_worst` is not set.
-    """
-    if at_worst is None:
-        return None
-    quantity = at_worst.absolute
-    return at_worst.relative, quantity.value if quantity else None, quantity.base if quantity else None
 
 
 def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
@@ -209,8 +203,8 @@ def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
     if old.lost_time != new.lost_time:
         sides = f"{100 * old.lost_time:g}% → {100 * new.lost_time:g}%"
         yield _kind(is_looser=new.lost_time > old.lost_time), f"lost_time {sides}"
-    if _sizes(old.at_worst) != _sizes(new.at_worst):
-        yield _of_at_worst(old.at_worst, new.at_worst)
+    if old.at_worst != new.at_worst:
+        yield from _of_at_worst(old.at_worst, new.at_worst)
     for name in _UNORDERED:
         if before[name] != after[name]:
             yield "changes", f"{name} {before[name]} → {after[name]}"
