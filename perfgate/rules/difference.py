@@ -45,13 +45,20 @@ def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
 
 def _beside(old: Ruleset, new: Ruleset) -> Iterator[tuple[ChangeKind, str, Location | None]]:
     """Yield differences outside the rules: the kind, the message, and the place if there is one."""
-    for name in sorted({*old.metrics} & {*new.metrics}):
-        before, after = old.metrics[name], new.metrics[name]
-        if before.expression != after.expression:
-            yield "changes", f"changes the metric {name}: {before.text} → {after.text}", after.at
-    if old.identity != new.identity:
-        sides = f"{', '.join(old.identity)} → {', '.join(new.identity)}"
-        yield "changes", f"changes the identity of an environment: {sides}", None
+    for name in sorted({*old.metrics, *new.metrics}):
+        before, after = old.metrics.get(name), new.metrics.get(name)
+        if before is None or after is None or before.expression != after.expression:
+            sides = " → ".join(metric.text if metric else "none" for metric in (before, after))
+            yield "changes", f"changes the metric {name}: {sides}", after.at if after else None
+    texts: tuple[tuple[str, Callable[[Ruleset], str]], ...] = (
+        ("the identity of an environment", lambda side: ", ".join(side.identity)),
+        ("the conditions of a measurement", _conditions),
+        ("the renames of metrics", lambda side: ", ".join(f"{was} is {now}" for was, now in side.renames.items())),
+    )
+    for words, text in texts:
+        one, other = text(old), text(new)
+        if one != other:
+            yield "changes", f"changes {words}: {one or 'none'} → {other or 'none'}", None
     for name, order in (("pairs", _PAIRS), ("unread", _UNREAD)):
         first, last = (getattr(side, name) for side in (old, new))
         if first != last:
@@ -67,6 +74,12 @@ def _beside(old: Ruleset, new: Ruleset) -> Iterator[tuple[ChangeKind, str, Locat
         yield "changes", f"changes the command that measures: {sides}", new.command.at if new.command else None
     if _model_anywhere(old) != _model_anywhere(new):
         yield "changes", "changes the model that mfu and hfu are computed for", new.model.at if new.model else None
+
+
+def _conditions(ruleset: Ruleset) -> str:
+    """Return the names of the conditions that the rule files give; those of mappings belong to the mappings."""
+    labels = {name for mapping in ruleset.mappings for name in mapping.label_names}
+    return ", ".join(sorted({*ruleset.conditions} - labels))
 
 
 def _kind(*, is_looser: bool) -> ChangeKind:

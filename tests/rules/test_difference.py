@@ -58,6 +58,23 @@ def test_pairs(old: str, new: str, said: list[str]) -> None:
     assert kinds(f"  - x under 50 ms\n{old}", f"  - x under 50 ms\n{new}") == said
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("", "metrics:\n  a: x / y\n", "changes the metric a: none → x / y"),
+        ("metrics:\n  a: x / y\n", "", "changes the metric a: x / y → none"),
+        ("metrics:\n  a: x / y\n", "metrics:\n  a: x /  y\n", None),
+        ("", "conditions: [cache]\n", "changes the conditions of a measurement: none → cache"),
+        ("conditions: [b, a]\n", "conditions: [b]\n", "changes the conditions of a measurement: a, b → b"),
+        ("conditions: [b, a]\n", "conditions: [a, b]\n", None),
+        ("", "renames:\n  x: z\n", "changes the renames of metrics: none → x is z"),
+    ],
+)
+def test_what_is_beside_the_rules(old: str, new: str, said: str | None) -> None:
+    found = kinds(f"  - x under 50 ms\n{old}", f"  - x under 50 ms\n{new}")
+    assert found == ([f"changes: {said}"] if said else [])
+
+
 RULE = "  - id: tail\n    assert: x under 50 ms\n"
 
 
