@@ -28,7 +28,7 @@ WHOLES = (
     "chat.e2e_latency",  # DeepSpeed-Chat, dschat/utils/perf.py
 )
 #: The formats whose timer `step` is the update of the parameters.
-_STEP_IS_UPDATE = ("deepspeed", "megatron", "lightning")
+_STEP_IS_UPDATE = frozenset(("deepspeed", "megatron", "lightning"))
 #: Names of timers that may be a whole step; they are one if the other timers fit into it.
 PERHAPS_WHOLE = re.compile(r"(?:(?:train(?:ing)?|total|full)[_.-]?)?(?:step|iteration|iter|batch|loop)(?:[_.-]?time)?$")
 #: Parts fit into a whole if their sum is at most this multiple of it.
@@ -172,8 +172,8 @@ def is_redundant(name: str, names: Collection[str]) -> bool:
 
 
 def nesting_of(format: str) -> Nesting:
-    """Return the nesting in the runs of a format."""
-    return LIGHTNING_NESTING if format == "lightning" else NESTING
+    """Return the nesting in the runs of a format; a run of several files has several, joined by `+`."""
+    return LIGHTNING_NESTING if "lightning" in format.split("+") else NESTING
 
 
 def is_known(name: str, nesting: Nesting) -> bool:
@@ -183,7 +183,8 @@ def is_known(name: str, nesting: Nesting) -> bool:
 
 def may_be_whole(name: str, format: str) -> bool:
     """Return whether a timer of this name may be a whole step; in some formats, `step` is the update instead."""
-    return PERHAPS_WHOLE.match(name) is not None and not (name == "step" and format in _STEP_IS_UPDATE)
+    is_update = name == "step" and not _STEP_IS_UPDATE.isdisjoint(format.split("+"))
+    return PERHAPS_WHOLE.match(name) is not None and not is_update
 
 
 def around(name: str, present: Collection[str], nesting: Nesting) -> str | None:
