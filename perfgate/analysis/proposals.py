@@ -86,13 +86,14 @@ def propose(runs: Sequence[Run], today: date, better: Mapping[str, Better] = UNS
     known = shared_metrics(runs, left_out)
     for tried, metric in enumerate(ranked(known, left_out, better)):
         chosen = [known[name] for name in found]
-        enough = [series for series in chosen if series[0].unit == known[metric][0].unit]
-        sums = MOST_SUMS if metric.startswith(DETAILS) else MOST
-        is_full = len(found) == MOST or len(enough) == MOST_OF_A_UNIT or sum(p.is_sum for p in found.values()) >= sums
+        same_unit = [series for series in chosen if series[0].unit == known[metric][0].unit]
+        most_sums = MOST_SUMS if metric.startswith(DETAILS) else MOST  # only details are proposed as sums
+        sums = sum(proposal.is_sum for proposal in found.values())
+        is_full = len(found) == MOST or len(same_unit) == MOST_OF_A_UNIT or sums >= most_sums
         if is_full or tried >= _MOST_TRIED:
             few = f"not one of the {_MOST_TRIED} main metrics"
             proposal: Proposal | str = "smaller than the metrics that have a rule" if found else few
-        elif any(_is_nearly(known[metric], series) for series in enough):
+        elif any(_is_nearly(known[metric], series) for series in same_unit):
             proposal = "within 2% of a metric that has a rule"
         else:
             proposal = _proposal(metric, known, runs, today, better.get(metric))
@@ -274,7 +275,9 @@ def _counts(runs: Sequence[Run], trial: Trial) -> Iterator[ProposedRule]:
     for sentence, warns in [(_DEVICE, False), (_ALL, True)] if is_busy else [(_ALL, False)]:
         if trial.passes(sentence):
             subject = "work" if sentence is _ALL else "device work"
-            yield ProposedRule("work", sentence, subject, "no more than baseline", 0.0, 0, warns=warns)
+            yield ProposedRule(
+                "work", sentence, subject, "no more than baseline", fails_from=0.0, tolerance=0, warns=warns
+            )
 
 
 def _medians(run: Run, metric: str) -> list[float]:
@@ -292,4 +295,4 @@ def _input(runs: Sequence[Run], today: date) -> Iterator[ProposedRule]:
     bound = math.ceil(20 * max(_LEAST_INPUT, _INPUT_ROOM * worst)) / 20
     sentence = f"median({INPUT}) / median({STEP}) under {100 * bound:.0f}%"
     if bound < 1 and Trial.of(runs, {INPUT, STEP}, today).passes(sentence):
-        yield ProposedRule("input", sentence, "wait for input", f"under {100 * bound:.0f}% of a step", None, None)
+        yield ProposedRule("input", sentence, "wait for input", f"under {100 * bound:.0f}% of a step")

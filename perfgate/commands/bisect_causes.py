@@ -60,17 +60,19 @@ class Neighbours(Struct, frozen=True):
         count = min(len(base), len(new))
         if count < FEWEST_PAIRS:
             return causes_of(base, new) if count else None
+        # Without pairs, the two items were measured in turn: run i of each side saw about the same machine.
         return causes_of(base[-count:], new[-count:], paired=True)
 
     def _sides(self) -> tuple[list[Run], list[Run]]:
         """Return the runs to compare, base and new: from pairs of the two items, or else those of each item."""
+        # Without the pairs that were made only for the cause: `self.pairs` has those.
         searched = [one for one in self.folder.searched if one.skipped is None]
         good, bad = ([one for one in searched if one.position == at][-MOST_PAIRS:] for at in (self.good, self.bad))
         if not self.is_paired:
             return self._read(good, ""), self._read(bad, "")
         # Without pairs of the two, pairs with the first item are next best, because both sides saw the same machine.
         pairs = self.pairs[-MOST_PAIRS:] or (bad if self.is_alone else [])
-        if not pairs and not self.is_alone:
+        if not pairs and not self.is_alone:  # then each item by itself, as the new side of its pairs
             return self._read(good, "new"), self._read(bad, "new")
         read = [(self._read([one], "base"), self._read([one], "new")) for one in pairs]
         whole = [sides for sides in read if len(sides[0]) == len(sides[1])]  # a side may be unreadable
@@ -81,7 +83,7 @@ class Neighbours(Struct, frozen=True):
         found: list[Run] = []
         for one in stored:
             path = self.folder.path / one.results
-            path = path.parent / side if side else path
+            path = path.parent / side if side else path  # a pair has a folder for each side, beside its results
             if path not in self.folder.runs:
                 try:
                     self.folder.runs[path] = list(inputs.read_runs([str(path)]))

@@ -168,7 +168,7 @@ def _limit(evidence: Evidence, question: LimitQuestion, result: LimitResult) -> 
     may_pass = is_open and evidence.rule.settings.on_inconclusive is None
     at, ref = str(evidence.rule.at), evidence.case.accept.ref
     subject = evidence.name((), evidence.shown_statistic)
-    step = change.limit_next_step(subject, result, asks, at, needed, ref, is_open=may_pass)
+    step = change.limit_next_step(subject, result, asks, at, needed, ref, may_pass=may_pass)
     added = [*([notes.ONE_RUN] if result.runs == 1 else []), *of_values(evidence, question.new)]
     size = (result.n, result.n_effective, result.runs)
     return replace(

@@ -94,7 +94,7 @@ def judge_with_details(
 
 
 def _worded(answers: Sequence[_Answer]) -> Iterator[Verdict]:
-    """Yield the verdicts. An allowance covers a whole metric, so each proposes the metric's largest worsening."""
+    """Yield the verdicts. An allowance covers a whole metric, so each proposes one for the largest worsening."""
     worst: dict[str, float] = defaultdict(float)
     for one in answers:
         if one.found.outcome == "fail":
@@ -229,7 +229,7 @@ def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
 
 
 def _claimed_by(fact: str, case: Case) -> str:
-    """Return in words which files claim a fact that nothing else states; empty for other facts."""
+    """Return in words which of the new files claim a fact, if nothing else states it; empty for other facts."""
     files = [run.source for run in case.new if fact in run.environment] if fact in case.claimed else []
     return f", claimed only by {listed(files)}" if files else ""
 
@@ -265,7 +265,7 @@ def _nearest(name: str, runs: JudgedRuns) -> str:
 
 
 def _lacking_part(name: str, case: Case, runs: JudgedRuns) -> str | None:
-    """Return the first metric, through derived ones, that `name` needs and no run has; None if nothing lacks."""
+    """Follow derived metrics from `name` down to the metric that no run has; None if nothing is missing."""
     found, metrics = None, case.ruleset.metrics
     while name in metrics:
         parts = (selector.pattern for selector in selectors(metrics[name].expression))

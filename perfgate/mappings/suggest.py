@@ -73,6 +73,7 @@ def glob_of(name: str) -> str:
     own = re.split(r"[/\\]", name)[-1]
     safe = re.sub(r"[\[\]?*]", "?", own)
     wide = re.sub(r"(?<![A-Za-z\d])\d+(?:[-_.:T]+\d+)*", "*", safe)
+    # Without two letters and an extension, the glob would match nearly any file.
     return wide if re.search(r"[A-Za-z]{2}.*\.", wide) else safe
 
 
@@ -100,6 +101,7 @@ def _of_table(lines: list[str]) -> MappingDraft | None:
             header = cells_between(shown[begin], delimiter)
             if not header or len(header) < 2 or len({*header}) < len(header):
                 continue
+            # [] is a line between rows, such as `---`; None is a row with an open quote.
             rows = [cells for line in shown[begin:] if (cells := cells_between(line, delimiter)) != []]
             first = rows[:_FIRST_LINES]
             fitting = sum(row is not None and len(row) == len(header) for row in first)

@@ -184,9 +184,10 @@ def _of_alike(lines: _AlikeLines) -> MappingDraft | None:
     if not by_kind["metric"]:
         return None
     # The pattern is the part of the line from the first named number or label to the last one.
+    # `words`: where a mark stands for a word that is a label.
     words = [place for place, char in enumerate(line) if char > _FIRST_MARK]
     begin, end = min([named[0].first, *words]), max([named[-1].last, *(place + 1 for place in words)])
-    begin = 0 if begin in words else begin  # a pattern that begins with any word may begin at a wrong one
+    begin = 0 if begin in words else begin  # a label at its beginning would match any word
     pattern, at = "", begin
     for one in numbers:
         if one.start >= begin and one.end <= end:
@@ -212,11 +213,15 @@ def _of_alike(lines: _AlikeLines) -> MappingDraft | None:
 
 
 def _kind(one: _NumberInLine, values: Sequence[float]) -> str:
-    """Return what a number of a line is: `metric`, `label` or `step`; empty if it is of no interest."""
+    """Return what a number of a line is: `metric`, `label` or `step`; empty if it is of no interest.
+
+    A number that counts the lines is a step. Another one without a unit is a label if its name has one letter or is
+    that of a load, such as a batch size. Whole numbers without a unit are metrics only if their name counts something.
+    """
     if not one.name or _STEP.fullmatch(one.name):
         return "step" if one.name else ""
     if len(one.name) == 1 or (one.unit == NO_UNIT and is_load(one.name)):
-        is_counter = len(values) >= _COUNTED and all(two == one + 1 for one, two in pairwise(values))
+        is_counter = len(values) >= _COUNTED and all(b == a + 1 for a, b in pairwise(values))
         if is_counter or one.unit == NO_UNIT:
             return "step" if is_counter else "label"
     is_whole = all(value == int(value) for value in values if abs(value) < 1e300)
@@ -254,6 +259,7 @@ def _name(before: str, word: str, written: str) -> str:
     if before.endswith(("/", ":")) and not word:  # a total, or the minutes of a time
         return ""
     known = unit_of_text(written) if written else None
-    name = ("" if _NO_NAME.fullmatch(word) else word.strip("-_./")) or (_NAMES.get(known[0], "value") if known else "")
+    name = "" if _NO_NAME.fullmatch(word) else word.strip("-_./")
+    name = name or (_NAMES.get(known[0], "value") if known else "")  # `known[0]` is the base unit
     name = re.sub(r"[^\w-]", "_", name)
     return name if re.fullmatch(r"[A-Za-z_][\w-]{0,49}", name) and (written or not _SKIPPED.fullmatch(name)) else ""

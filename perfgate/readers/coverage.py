@@ -65,7 +65,10 @@ class JsonSource:
         return replace(at, line=(at.line or 1) + self._line - 1, column=at.column if self._columns else None)
 
     def problems(self, *, numbers: bool) -> Iterator[Problem]:
-        """Yield the faults of the document, at their lines; without `numbers`, not the faults NaN and infinity."""
+        """Yield the faults of the document, at their lines.
+
+        Without `numbers`, those of NaN and infinity are left out: the reader reports them with the metric.
+        """
         for fault in self.loaded.faults:
             if numbers or not _is_not_finite(self.loaded.data, fault.path):
                 yield replace(fault.problem, at=self.moved(fault.problem.at))
@@ -112,7 +115,7 @@ class FileCoverage:
             read += [value for value in values if isinstance(value, int | float)]
 
     def fields(self, runs: Sequence[Run], known: Collection[str]) -> dict[str, str]:
-        """Return the fields of the only document that may be conditions, unless they are in `known`.
+        """Return the fields that may be conditions of the measurement, unless they are in `known`.
 
         Empty if there are several documents or runs, or if the reader has given such fields to the run by itself.
         """
@@ -148,7 +151,10 @@ def coverage_of_unknown(file: str, beginning: bytes) -> Coverage:
 
 
 def _known(series: Iterable[Series], runs: Sequence[Run]) -> Iterator[str]:
-    """Yield the digits of numbers whose line a reader need not mark: statistics, single values, labels, facts."""
+    """Yield the digits of numbers whose line a reader need not mark: statistics, single values, labels, facts.
+
+    A series may have been read from one line: its first values are enough to recognise that line.
+    """
     for one in series:
         values = one.aggregate.values() if one.kind == "aggregate" else one.values[:8].tolist()
         yield from map(digits, values)

@@ -1,7 +1,7 @@
 """The file of a recording: lines are appended while it runs, and `finish` turns them into a results document.
 
 The first line is the run without its series. Every other line is a piece of the run in the words of
-`perfgate.results/1`. The last line of a closed recording says that it is closed:
+`perfgate.results/1`. The recorder's last line says that the recording is closed; `add_reason` may add lines behind it:
 
     {"schema":"perfgate.recording/1","environment":{"world_size":8},"commit":null}
     {"metric":"forward","labels":{"rank":"0"},"unit":"ns","values":[361000123,362000456],"steps":[10,11]}

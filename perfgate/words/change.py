@@ -1,4 +1,8 @@
-"""The sentences about a change and about a limit: what was measured, how it compares, and the next step."""
+"""The sentences about a change and about a limit: what was measured, how it compares, and the next step.
+
+Of a result, `of_numbers` is the answer of the statistics alone, and `outcome` the one after allowances and doubts.
+`at_worst` is the change that a pass has to exclude; None if the rule asks for no such proof.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +37,7 @@ def change_message(
     if result.of_numbers.reason == "thin-tail":
         relation = f"but there are too few values beyond this percentile to compare it with {tolerance}"
     elif result.of_numbers.suspect and result.of_numbers.outcome != "fail":
+        # Where a pass needs proof, one suspect run leads to more runs, which then are the proof.
         doubt = "not certain" if result.new_runs > 1 or result.at_worst is None else "one run is not proof"
         relation = f"probably beyond the tolerance of {tolerance}, but {doubt}"
     elif result.of_numbers.outcome == "undecided":
@@ -60,11 +65,11 @@ def _open_relation(result: ChangeResult, tolerance: str, *, in_pairs: bool) -> s
     if result.of_numbers.reason == "cannot-exclude":
         doubt, high = format_change(result.not_excluded), max(abs(result.low or 0.0), abs(result.high or math.inf))
         what = f"a change of {doubt} cannot be excluded: the rule accepts doubt up to {worst}"
-        if abs(result.not_excluded or math.inf) > high:
+        if abs(result.not_excluded or math.inf) > high:  # an estimate of no change would not be green either
             return f"but these runs are too few: {what}"
         return f"so {what}"
-    worst = rounded_up(abs(result.not_excluded or result.at_worst))
-    return f"a change of {worst} or more is excluded, one beyond the tolerance of {tolerance} is not"
+    edge = rounded_up(abs(result.not_excluded or result.at_worst))  # every larger change is excluded
+    return f"a change of {edge} or more is excluded, one beyond the tolerance of {tolerance} is not"
 
 
 def pooled_note(pooled: PooledRuns) -> str:
@@ -99,8 +104,8 @@ def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = 
 
 
 def _promise_next_step(result: ChangeResult) -> NextStep | None:
-    """Return the step that settles an open change; None if its reason has a step of its own."""
-    left = LOOKS - result.new_runs
+    """Return the step that settles an open change where a pass needs proof; None if its reason has its own step."""
+    left = LOOKS - result.new_runs  # at most two, because there are three looks
     more = {1: "once", 2: "twice"}.get(left, "")
     if result.of_numbers.suspect:
         if left > 0:
@@ -201,9 +206,12 @@ def limit_next_step(
     needed: int | None,
     ref: str | None = None,
     *,
-    is_open: bool = False,
+    may_pass: bool = False,
 ) -> NextStep:
-    """Return the shortest next step after the outcome of a limit in the rule at `place`, of `ref` if it is given."""
+    """Return the shortest next step after the outcome of a limit in the rule at `place`, of `ref` if it is given.
+
+    An undecided limit `may_pass` if its interval is open, because its rule has no `on_inconclusive`.
+    """
     if result.of_numbers.outcome == "fail":
         what_to_do = f"{'raise' if asks.startswith(('over', 'at least')) else 'reduce'} {name} to {asks}"
         return NextStep("find-cause", f"{what_to_do}, or change the rule at {place}" + (f" on {ref}" if ref else ""))
@@ -212,6 +220,6 @@ def limit_next_step(
         how = ", and give both runs together" if result.of_numbers.reason == "one-run" else ", longer"
         return NextStep("run-again", f"run it again{how}{enough}")
     if result.of_numbers.outcome == "undecided":
-        blocking = "; to block until then, set `on_inconclusive: error`" if is_open else ""
+        blocking = "; to block until then, set `on_inconclusive: error`" if may_pass else ""
         return NextStep("run-longer", f"run longer or give more runs{enough}{blocking}")
     return NO_STEP

@@ -174,7 +174,7 @@ def of_limits() -> Iterator[Said]:
         "main",
     )
     yield say(change.limit_next_step, "suspect, values needed", "forward p95", suspect, asks, where, 59)
-    yield say(change.limit_next_step, "undecided, open", "forward p95", unknown, asks, where, 59, is_open=True)
+    yield say(change.limit_next_step, "undecided, open", "forward p95", unknown, asks, where, 59, may_pass=True)
 
 
 def of_work() -> Iterator[Said]:

@@ -91,6 +91,7 @@ class _LogRun(RunBuilder):
 
     @property
     def has_measured(self) -> bool:
+        """True if a test has begun: the next title belongs to another run."""
         return bool(self.begun)
 
     def run(self, part: int | None = None) -> Run:
@@ -129,7 +130,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a log, one for each test."""
     runs = Runs(lambda: _LogRun(file))
     for number, line, _, ended in file.lines():
-        if not ended or number == file.cut_line:  # lists of all samples are longer than a line may be
+        if not ended or number == file.cut_line:  # cut: a list of all samples may be longer than a line may be
             continue
         if _WORD in line:
             _detail(runs, line.partition(_WORD)[2].strip(), number)

@@ -19,7 +19,7 @@ from perfgate.core.wording import synonyms
 
 Reference = Literal["baseline", "anchor", "median rank", "fastest rank", "slowest rank"]
 RankChoice = Literal["worst", "each", "slowest", "fastest", "median", "across"]
-#: The judged side of a change: `worse` depends on the metric, `both` includes improvements.
+#: The side on which a change is judged: `worse` depends on the metric, `both` includes improvements.
 ToleratedSide = Literal["worse", "upper", "lower", "both"]
 
 
@@ -115,7 +115,7 @@ class LargestLoad(Struct, frozen=True):
     """`the largest request_rate with p99_ttft under 500 ms`: one number per run, from a server under several loads.
 
     With `is_condition`, `of` names a condition, and the number is its value at the largest load that keeps the limits.
-    Otherwise `of` names a metric, and the number is the value of the metric at that load.
+    Otherwise `of` names a metric, and the number is its value at the largest load that keeps the limits.
     """
 
     of: Selector
