@@ -102,9 +102,7 @@ class Union:
 def _own_children(trees: Iterable[CallTree]) -> dict[tuple[_Child, ...], set[_Child]]:
     """By the path of each node that pools calls in some tree: the children that no such tree pools."""
     found: dict[tuple[_Child, ...], set[_Child]] = {}
-    for tree in trees:
-        if not tree.pooled:
-            continue
+    for tree in (one for one in trees if one.pooled):
         paths: list[tuple[_Child, ...]] = [()]
         children: dict[int, set[_Child]] = defaultdict(set)
         for node in tree.nodes[1:]:
@@ -126,7 +124,7 @@ def merged(trees: RunTrees) -> CallTree:
         return trees[0]
     union = Union(trees if any(head.pooled for head in heads) else ())
     steps = min(head.wall.shape[1] for head in heads)
-    counts, busy, wall = (np.zeros((0, steps)) for _ in range(3))
+    counts, busy, wall = (np.zeros((1, steps)) for _ in range(3))
     walls: dict[str, list[Floats]] = defaultdict(list)
     memory, blocks, errors = list[Floats](), list[Floats](), list[Floats]()
     pooled: set[int] = set()
@@ -182,7 +180,7 @@ def in_groups(tree: CallTree, groups: int) -> CallTree:
     if steps <= groups:
         return tree
     group = np.arange(steps) * groups // steps
-    begins = np.flatnonzero(np.diff(group, prepend=-1))
+    begins = np.unique(group, return_index=True)[1]
     sizes = np.diff(begins, append=steps)
 
     def joined(values: Floats) -> Floats:
@@ -265,6 +263,7 @@ def _steps(run: RunTrees) -> StepsOfRun:
 
 
 def _without(tree: CallTree, stalled: Masks) -> CallTree:
+    """The tree without the stalled steps. The times of several ranks stay, because only their means are known."""
     counts, busy, wall = (values[:, ~stalled] for values in (tree.counts, tree.busy, tree.wall))
-    walls = tree.rank_wall if len(tree.ranks) > 1 else None
-    return replace(tree, counts=counts, busy=busy, wall=wall, steps=0, rank_wall=walls)
+    rank, walls = (tree.ranks[0], None) if len(tree.ranks) == 1 else (tree.rank, tree.rank_wall)
+    return replace(tree, rank=rank, counts=counts, busy=busy, wall=wall, steps=0, rank_wall=walls)
