@@ -38,6 +38,7 @@ def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 def by_rule(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
     """Return the verdicts in one group per rule. The worst group and the worst verdict of each group come first."""
+    # Two rules may have the same text, and several merged reports (`source`) the same rule.
     groups: dict[object, list[Verdict]] = {}
     for verdict in worst_first(verdicts):
         groups.setdefault((verdict.rule, verdict.at, verdict.source), []).append(verdict)
@@ -67,14 +68,14 @@ def effect(verdict: Verdict) -> str:
 
 
 def unrelated_errors(report: Report) -> list[Problem]:
-    """Return the problems of severity error that do not belong to a judged metric."""
+    """Return the problems of severity error that do not belong to a judged metric, on any of its ranks."""
     judged = {Key.of(verdict.metric, **verdict.labels).without_members() for verdict in report.verdicts}
     errors = [problem for problem in report.problems if problem.severity == "error"]
     return [problem for problem in errors if not problem.key or problem.key.without_members() not in judged]
 
 
 def unread_runs(report: Report) -> list[Problem]:
-    """Return the problems of runs without any metric, if no verdict says more; else an empty list.
+    """Return the problems of runs without any metric, if neither another verdict nor causes say more; else nothing.
 
     "no measurements" is left out if another error of the file says why.
     """
@@ -153,13 +154,13 @@ def _worst(verdict: Verdict) -> float:
 def rounded_up(change: float) -> str:
     """Return a change in percent, rounded up to two digits, so that it is excluded for sure."""
     percent = 100 * min(change, _LARGEST)
-    # One unit of the second digit.
+    # One unit of the second digit; the rounding error of floats (1e-9) does not count.
     step = 10.0 ** (math.floor(math.log10(percent)) - 1)
     return f"{format_number(math.ceil(percent / step - 1e-9) * step, 3)}%"
 
 
 def tally(report: Report) -> list[str]:
-    """Return the number of verdicts with each outcome, the worst first, and the number of problems."""
+    """Return the number of verdicts with each outcome, the worst first, and of the problems that a report lists."""
     parts = [] if report.verdicts else ["nothing was judged"]
     for outcome in OUTCOMES:
         found = [verdict for verdict in report.verdicts if verdict.outcome == outcome]
@@ -171,6 +172,7 @@ def tally(report: Report) -> list[str]:
         word = _COUNTED_AS.get(outcome, outcome)
         count = plural(len(found), word) if outcome == "error" else f"{len(found)} {word}"
         parts += [count + aside] if found else []
+    # At exit code 3, reports list no others if there are unread runs.
     counted = (unread_runs(report) if report.exit_code == 3 else []) or report.problems
     errors = sum(problem.severity == "error" for problem in counted)
     return [*parts, plural(errors, "problem")] if errors else parts
@@ -273,7 +275,7 @@ def learned_noise(judged: Iterable[Verdict | Plan]) -> list[str]:
 
 
 def without_hosts(count: int) -> str:
-    """Return that the differences between hosts are not part of the noise, if they were taken out."""
+    """Return that the noise is without the differences of `count` hosts from the usual host; nothing for none."""
     return f", without the differences between {count + 1} hosts" if count else ""
 
 

@@ -27,7 +27,7 @@ def coverage_line(coverage: Coverage) -> str:
 def unread_names(coverage: Coverage) -> str:
     """Return the names of the numbers that were not read, each with its count."""
     shown = [
-        one_line(f"{shortened(one.name, _LONGEST_UNREAD)}" + (f" x{one.count}" if one.count > 1 else ""))
+        one_line(shortened(one.name, _LONGEST_UNREAD) + (f" x{one.count}" if one.count > 1 else ""))
         for one in coverage.unread[:_UNREAD_SHOWN]
     ]
     more = len(coverage.unread) - len(shown)
@@ -77,7 +77,10 @@ def not_as_it_was(host: str, known: Sequence[Qualification], changes: Sequence[R
 
 
 def compared_with(host: str, known: Sequence[Qualification]) -> str:
-    """Return what a machine was compared with: `it was on 2026-11-20`, `2 machines of this kind are`."""
+    """Return what a machine was compared with: `it was on 2026-11-20`, `2 machines of this kind are`.
+
+    `known` are earlier measurements of this host, the newest last, or else one of each other host of its kind.
+    """
     if any(one.host == host for one in known):
         return f"it was on {known[-1].time[:10]}"
     return f"{plural(len(known), 'machine')} of this kind {'is' if len(known) == 1 else 'are'}"

@@ -22,8 +22,8 @@ _QUESTIONS: dict[Asks, str] = {
     "kept": "is it on the good side of the bound?",
     "broken": "is it on the bad side of the bound?",
 }
-#: The most runs of a side in a line.
-_MOST_RUNS = 12
+#: The most runs of a side in a line, and the most counts of work that differ.
+_MOST_RUNS, _MOST_COUNTS = 12, 12
 
 
 def calculation(verdict: Verdict) -> Iterator[str]:
@@ -47,6 +47,7 @@ def _change(verdict: Verdict) -> Iterator[str]:
     yield from (line for side in ("base", "new") if (line := _runs(verdict, side)))
     found = verdict.calculation
     if found is None or not found.comparisons:
+        # A value of 0 or less has no logarithm; only a tolerance in units (`within 5 ms`) judges it.
         if verdict.reason in ("interval", "cannot-exclude") and verdict.tolerance is None:
             yield f"a ratio does not exist, so the differences are compared; allowed: {verdict.asks}"
             return
@@ -97,7 +98,7 @@ def _compared(one: Comparison, edge: str, shown: str) -> Iterator[str]:
         f"{question} standard error {one.standard_error:.6g}, {one.degrees_of_freedom:.6g} degrees of freedom:"
         f" t({level:.7g}) = {t:.6g}"
     )
-    sign = -1 if one.is_above else 1
+    sign = -1 if one.is_above else 1  # the lower bound is compared if it has to be above its edge
     estimate, bound = one.estimate, one.estimate + sign * t * one.standard_error
     lucky = ""
     if one.asks == "excluded" and sign * estimate < 0 <= sign * bound:
@@ -132,8 +133,8 @@ def _limit(verdict: Verdict, new: Estimate, estimate: float) -> Iterator[str]:
 
 
 def _work(verdict: Verdict) -> Iterator[str]:
-    """Yield each count that differs; equal counts have no line."""
-    for one in verdict.work[:_MOST_RUNS]:
+    """Yield the first counts that differ; equal counts have no line."""
+    for one in verdict.work[:_MOST_COUNTS]:
         name = series_name(one.metric, one.labels, None, one.member)
         what = "more" if one.new > one.base else "less"
         yield f"{name} in a step: {one.base:.12g} → {one.new:.12g}, {what}{', varies' if one.varies else ''}"
@@ -146,6 +147,7 @@ def _table(verdict: Verdict) -> str:
     if found is None or (found.outcome, found.reason) == (verdict.outcome, verdict.reason):
         doubt = ""
         if verdict.suspect:
+            # If the runs show the change, it is open only because one run may be unlucky.
             is_shown = found is not None and all(one.holds for one in found.comparisons)
             doubt = " (one run is not proof)" if is_shown else " (probably worse: p < 0.05, and the estimate is beyond)"
         return f"nothing outranks the numbers: {outcome}{doubt}"

@@ -74,7 +74,7 @@ def by_verdict(report: Report) -> dict[int, CauseGroup]:
 
 
 def step(found: CauseReport) -> str:
-    """Return the change of the whole step: `whole step 10.2 → 11 ms, +815 µs (+8.0%); 3 base runs, 1 new run`."""
+    """Return the change of the whole step, or of all if their number is unknown: `whole step 10.2 → 11 ms ...`."""
     runs = f"{plural(found.base_runs, 'base run')}, {plural(found.new_runs, 'new run')}"
     if not _has_times(found):
         return f"memory at its peak; {runs}"
@@ -118,7 +118,7 @@ def kind(cause: Cause) -> str:
         return f"slow {'rank' if len(cause.ranks) == 1 else 'ranks'} {ranks} (the others wait)"
     words, amount = _KINDS.get(cause.kind, cause.kind), "more" if cause.change_per_step > 0 else "less"
     if cause.kind in ("slower", "faster") and (cause.gone or cause.come):
-        words = f"{amount} time"
+        words = f"{amount} time"  # the other table was cut off, and may have had these rows, too
     if cause.kind == "memory":
         words = f"{amount} memory at the peak"
     return f"{words} on rank {ranks}" if ranks else words

@@ -52,7 +52,7 @@ def _listed(facts: Sequence[tuple[str, str, str]]) -> str:
 
 
 def details(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
-    """Yield the sentences below the headline."""
+    """Yield the sentences below the headline; `line` has the commits of the branch, with authors and subjects."""
     rows = in_order(event)
     shown = [f"{one.name} {interval(one)}" for one in rows[:_NAMED]]
     if is_worse(event) and (better := sum(one.worse is False for one in rows[_NAMED:])):
@@ -118,7 +118,7 @@ def conclusion(events: Sequence[HistoryEvent]) -> str:
 
 def news(action: str, event: HistoryEvent | None) -> str:
     """Return the comment about an action on a ticket; empty if the ticket says enough. None: the event is gone."""
-    if event is None:
+    if event is None:  # a level of fewer than nine runs is an excursion, not a change (`stats/change_points.py`)
         return (
             "the history shows no lasting change any more: the old level may have come back after fewer than nine runs"
         )

@@ -90,8 +90,9 @@ def doubts(report: Report) -> list[str]:
 
 def next_step(report: Report) -> NextStep:
     """Return the next step: to accept the whole result, or the step of the worst verdict that has one."""
-    blocking = [one for one in report.verdicts if one.exit_code or (one.improved and not report.exit_code)]
-    worst = [one for one in blocking if one.exit_code == 1] or answer.worst_first(blocking)
+    # To hold a gain is a next step only if nothing blocks.
+    acting = [one for one in report.verdicts if one.exit_code or (one.improved and not report.exit_code)]
+    worst = [one for one in acting if one.exit_code == 1] or answer.worst_first(acting)
     steps = list(dict.fromkeys(one.next_step for one in worst if one.next_step.text))
     if len(steps) > 1 and report.accept.command is not None:
         return report.accept
@@ -128,6 +129,7 @@ def _line(group: Sequence[Verdict], *, is_paired: bool) -> ShortLine:
         return ShortLine(worst, first_difference(worst) + effect, "", "")
     if not _has_numbers(worst):
         message = worst.message if len(group) == 1 else _without_labels(worst)
+        # The line begins with the name, so a message that ends with it does not repeat it.
         return ShortLine(worst, _name(group) + effect, "", "", message.removesuffix(f": {worst.metric}"))
     allowed = listed(list(dict.fromkeys(map(numbers.allowed, group))), _NAMED)
     said = [numbers.attributed(worst), *(note for one in group for note in one.notes if note.startswith(STALLS))]

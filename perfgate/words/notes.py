@@ -151,7 +151,10 @@ _KINDS = {
 
 
 def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
-    """Return the difference in words, the new runs first; `unit` is the base unit, `shown` the unit to show."""
+    """Return the difference in words, the new runs first; `unit` is the base unit, `shown` the unit to show.
+
+    `Doubt` says what its `base` and `new` are for each `what`.
+    """
     if doubt.reason == "machine":
         return _machine_sentence(doubt, unit, shown)
     if isinstance(doubt.base, str) or isinstance(doubt.new, str):
@@ -188,7 +191,7 @@ def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
         return f"{one} of the job's ranks were measured{known}"
     if doubt.what == "steps":
         return f"{one} of the steps from the first to the last have a value{known}"
-    return f"{one} of the steps have all parts of this metric{known}"
+    return f"{one} of the steps have all parts of this metric{known}"  # `joined`
 
 
 def _machine_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
@@ -206,7 +209,7 @@ def _machine_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
         was, is_now = (format_value(value, "1/s", "MHz") for value in (base, new))
         side, change = ("new", new / base - 1) if new < base else ("base", base / new - 1)
         return f"the clock was {format_change(abs(change)).lstrip('+')} slower in the {side} runs ({was} → {is_now})"
-    one, other = (f"{format_number(100 * share, 3)}%" for share in (new, base))
+    one, other = (f"{format_number(100 * share, 3)}%" for share in (new, base))  # `lost` time
     return f"{doubt.of}: {one} of the time in the new runs, {other} in the base runs"
 
 

@@ -47,7 +47,7 @@ def attribution(found: Attribution) -> str:
 
 
 def does_not_run(cell: str, why: str, *, alone: bool) -> str:
-    """Return the warning about a combination that does not run; `alone` if the other one does."""
+    """Return the warning about a combination of new and old that does not run; `alone` if the other one runs."""
     left = "their interaction is unknown" if alone else "only the whole change is known, not whose it is"
     return f"{_COMBINATIONS[cell]} ({why}): {left}"
 
@@ -71,7 +71,7 @@ def what(verdict: Verdict) -> str:
 def measured(verdict: Verdict, *, intervals: bool = True) -> list[str]:
     """Return the measured values as one or two texts, with their intervals or without.
 
-    A limit: `72.6 ms [58.1, 123.1]`. A change: `361 → 372 ms` and `+3.1% [+1.2%, +5.0%]`.
+    A limit: `72.6 ms [58.1, 123.1]`. A change: `361 → 372 ms` and, if they have a ratio, `+3.1% [+1.2%, +5.0%]`.
     """
     new, base, change = verdict.new, verdict.base, verdict.change
     if is_work(verdict):
