@@ -76,7 +76,7 @@ def _documents(folder: str) -> Iterator[YamlDocument]:
             if not path.is_file():
                 raise Refused(f"{name}: is not a regular file", 3)
             with path.open("rb") as file:
-                data = file.read(surroundings.limits().rule_bytes + 1)
+                data = file.read(surroundings.limits().rule_bytes + 1)  # one too many, which `load_document` refuses
         except OSError as error:
             raise Refused(f"{name}: cannot be read: {error.strerror or error}", 3) from None
         yield load_document(name, data, surroundings.limits())

@@ -173,6 +173,7 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
         with stopped_by_signals():
             found = _search_list(task, items, Path(request.keep))
             if items.commits:
+                # A metric without a rule belongs to no suite, unless the user names one.
                 suite = request.options.suite if request.metric is not None else ruleset.suite
                 record_search(found, items.names, suite, request.options, tell)
             # With --full, a merge that was found is searched in its turn.
@@ -184,11 +185,11 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
                 if inner is None:
                     break
                 tell(f"{merge.sha[:12]} is a merge: searching the {len(inner.names) - 1} commits that it brought")
-                inside = _search_list(task, inner, Path(request.keep) / f"inside-{merge.sha[:12]}")
-                if inside.outcome != "found":
-                    note = f"the commits of the merge alone do not explain it: {inside.message}"
+                deeper = _search_list(task, inner, Path(request.keep) / f"inside-{merge.sha[:12]}")
+                if deeper.outcome != "found":
+                    note = f"the commits of the merge alone do not explain it: {deeper.message}"
                     return replace(found, notes=(*found.notes, note))
-                items, found = inner, replace(inside, inside=found.suspects[0].item)
+                items, found = inner, replace(deeper, inside=found.suspects[0].item)
             return found
     except Stopped as stopped:
         step = f"what was measured is kept in {request.keep}; the same command goes on from there"
@@ -216,6 +217,7 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
             model = measurer.model()
             stored = bool(model.stored)
             result = search(model, terms, measurer, folder.evidence(), measurer.show)
+            # The commit that was found and its parent are measured again for their traces, which may move the answer.
             while measurer.measure_neighbours(result):
                 result = search(model, terms, measurer, folder.evidence(), measurer.show)
             task.tell(f"{plural(len(folder.stored), 'measurement')} kept in {keep}")

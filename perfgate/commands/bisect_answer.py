@@ -21,8 +21,8 @@ from perfgate.stats.distributions import t_quantile
 
 #: The confidence of the intervals.
 _CONFIDENCE = 0.95
-#: The most items that the answer describes.
-_MOST_NAMED = 5
+#: The most items that the answer describes, and the most skipped items.
+_MOST_NAMED, _MOST_SKIPPED = 5, 10
 #: The most items of a list in the text of an option.
 _MOST_LISTED = 4
 #: A commit with a smaller probability, which would be shown as 0, is not listed beside the one that was found.
@@ -139,7 +139,7 @@ def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEst
             found.append(ItemEstimate(position, name, len(logs), math.exp(mean), None, None, why))
             continue
         within = fmean(one.within for one in stored if one.skipped is None)  # the variance within a measurement
-        freedom = posterior.model.d0 + len(parts.folder.searched) - 2
+        freedom = posterior.model.d0 + len(parts.folder.searched) - 2  # the levels before and after are estimated
         error = math.sqrt((posterior.noise**2 + within) / len(logs))
         margin = t_quantile(max(freedom, 1.0), (1 + _CONFIDENCE) / 2) * error
         low, value, high = (math.exp(mean + part) for part in (-margin, 0.0, margin))
@@ -164,7 +164,8 @@ def _words(parts: AnswerParts, suspects: tuple[ItemSuspect, ...]) -> tuple[str, 
         message = f"not reproduced: {first} and {last} do not differ in {metric}: {size}, tolerance {tolerance}"
         if max(abs(result.low), abs(result.high)) > 2 * parts.tolerance:
             message = message.replace("do not differ", "may not differ")
-            return message, f"the runs are too noisy to exclude a change: repeat it with --max-runs {4 * result.runs}"
+            more = 4 * result.runs  # halves the error
+            return message, f"the runs are too noisy to exclude a change: repeat it with --max-runs {more}"
         return message, f"compare the machine, the data and the settings, or start from an earlier {parts.noun}"
     if result.outcome == "undecided":
         message = f"undecided after {plural(result.runs, 'run')}: "
@@ -200,7 +201,7 @@ def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
     """Return notes about skipped items, another change, drift, stored runs and interruptions."""
     found = []
     skipped = {one.position: one.skipped for one in parts.folder.stored if one.skipped is not None}
-    found += [f"{parts.name(position)} was skipped: {why}" for position, why in sorted(skipped.items())][:10]
+    found += [f"{parts.name(at)} was skipped: {why}" for at, why in sorted(skipped.items())[:_MOST_SKIPPED]]
     if posterior is not None and parts.result is not None and parts.result.outcome == "found":
         if posterior.another > ANOTHER:
             others = [one for one in parts.result.suspects if one.position not in parts.result.blamed][:1]
@@ -241,7 +242,7 @@ def _cause_notes(parts: AnswerParts, neighbours: Neighbours | None, causes: Caus
     if neighbours is None or causes is None:
         return ()
     both = f"{parts.name(neighbours.bad)} and {parts.name(neighbours.good)}, the one before it"
-    pairs = len(neighbours.pairs) if neighbours.good else 0
+    pairs = len(neighbours.pairs) if neighbours.good else 0  # pairs with the first item are those of the search
     found = [f"{plural(pairs, 'further pair')} of {both}, were measured for the cause"] if pairs else []
     if not causes.causes:
         found.append(f"the cause is not clear: between {both}, no call changed beyond the noise")

@@ -131,7 +131,7 @@ class ItemMeasurer(Struct):
             return replace(model, s0=s0, d0=d0)
         ends = _of_history(store, options.suite, items, self.facts, facts)
         ends = ends if ends.levels else _of_baseline(ruleset, items, baseline)
-        if (s0, d0) == known and ends.noise is not None:
+        if (s0, d0) == known and ends.noise is not None:  # the baseline has no calibrated noise
             s0, d0 = ends.noise
         for level in ends.levels:
             count, name = plural(level.runs, "stored run"), items.names[level.position][:12]
@@ -201,10 +201,10 @@ class ItemMeasurer(Struct):
             self.session,
             time.time(),
             self.paired,
-            path.resolve().relative_to(self.folder.path.resolve()).as_posix(),
-            found.value,
-            found.log_value,
-            found.within,
+            results=path.resolve().relative_to(self.folder.path.resolve()).as_posix(),
+            value=found.value,
+            log_value=found.log_value,
+            within=found.within,
             beside=beside if self.paired else 0,
         )
         self._keep(stored)
@@ -219,7 +219,7 @@ class ItemMeasurer(Struct):
     def _read(self, path: Path) -> MetricValue:
         """Return the metric of a run or a pair. Raises NoMetric."""
         options = self.task.request.options
-        format = None if self.paired else options.format
+        format = None if self.paired else options.format  # perfgate itself wrote the pair, from files of that format
         runs = inputs.read_runs([str(path)], format, options.trace_mode, mappings=self.task.ruleset.mappings)
         self.runs = runs = with_computed(self.task.ruleset, runs, read_facts(options.env))
         if len(runs) != 1:
@@ -259,7 +259,7 @@ class ItemMeasurer(Struct):
 def _of_history(
     store: Store, suite: str | None, items: SearchedRange, metric: MetricValue, facts: dict[str, Fact]
 ) -> StoredEnds:
-    """Return the levels of the ends from the history of the metric; empty if it has no such series, or several."""
+    """Return the levels of the ends from the history of the metric's worst rank; empty without one such series."""
     if not items.commits:
         return StoredEnds()
     found = load(store, metric=metric.metric.partition("{")[0], suite=suite)

@@ -33,8 +33,8 @@ from perfgate.workspace.rule_source import WORKING_TREE, no_rules, read_mapping_
 _TOLERANCE = 0.02
 #: For a change in the history, the tolerance is at most this part of the change.
 _PART = 0.5
-#: The fewest letters with which a user may shorten the id of an event.
-_FEWEST_LETTERS = 4
+#: The fewest letters with which a user may shorten the id of an event, or a commit.
+_FEWEST = 4
 
 
 class BisectRequest(Struct, frozen=True):
@@ -78,8 +78,8 @@ class BisectRequest(Struct, frozen=True):
 
     def program(self, ruleset: Ruleset) -> ItemProgram:
         """Return the command for each item, with the mappings of the rules, which may read its results."""
-        times, format = (self.timeout, self.hook_timeout), self.options.format
-        return ItemProgram(self.command, self.build or (), self.results, *times, format, ruleset.mappings, self.env)
+        build, format, seconds = self.build or (), self.options.format, (self.timeout, self.hook_timeout)
+        return ItemProgram(self.command, build, self.results, *seconds, format, ruleset.mappings, self.env)
 
     def check(self) -> None:
         """Raise UsageError for options that contradict each other."""
@@ -194,7 +194,7 @@ def from_event(request: BisectRequest, name: str, tell: Tell) -> BisectRequest:
     options = request.options
     found = show(HistoryPlace(options.baselines, rules=options.rules))
     known = events_of(found)
-    events = [event for event in known if len(name) >= _FEWEST_LETTERS and event.id.startswith(name)]
+    events = [event for event in known if len(name) >= _FEWEST and event.id.startswith(name)]
     if len(events) != 1:
         raise Refused(f"--event {name}: the history has {listed([event.id for event in known]) or 'no event'}", 3)
     event = events[0]
@@ -274,6 +274,6 @@ def _change(series: HistorySeries, asked: str | None) -> HistoryChange:
     if asked.isdecimal() and 1 <= int(asked) <= len(changes):
         return changes[int(asked) - 1]
     for one in changes:
-        if len(asked) >= 4 and any((run.commit or "").startswith(asked) for run in (one.likely, one.first_bad)):
+        if len(asked) >= _FEWEST and any((run.commit or "").startswith(asked) for run in (one.likely, one.first_bad)):
             return one
     raise Refused(f"--change {asked}: {series.name} has no such change; its changes are {listed(labels, 9)}", 3)

@@ -161,6 +161,7 @@ def _case(
     loaded = prepared.baselines.load(facts, accept, prepared.head)
     new, baseline, unpaired = runs, loaded.baseline, list[Problem]()
     if any(series.key.label("pairing") for run in runs for series in run.series):
+        # Pairs that this command made itself are always accepted; files of others may bring an easy base.
         refusal = None if request.own_pairs else preparing.refusal_of_pairs(ruleset, ref)
         new, baseline, unpaired = preparing.with_pairs(runs, baseline, refusal)
     if request.looks and len(new) > request.looks[-1]:
@@ -172,7 +173,7 @@ def _case(
         baseline,
         today,
         facts,
-        frozenset(facts) - frozenset(prepared.facts()),
+        claimed=frozenset(facts) - frozenset(prepared.facts()),
         strict=request.strict,
         missing_baseline=request.missing_baseline,
         only=request.only,
@@ -197,6 +198,7 @@ def _judged(
     if base.pairing is None and base.place is not None and (read_history := prepared.history(base.place)):
         from perfgate.commands.remembered import with_remembered
 
+        # `loaded.history` has the stored levels, and `read_history` reads the runs that main remembers.
         compared = {run.source for run in base.runs}
         times = [one.head.time for level in loaded.history.levels.values() for one in level if one.path in compared]
         ref, head, since = prepared.source.ref, prepared.head(), max(times, default=None)
@@ -227,7 +229,7 @@ def _explained(
     if not all(is_named(series.key) for run in case.baseline.runs for series in run.series):
         from perfgate.analysis.unruled import unruled_changes
 
-        moved = unruled_changes(case.baseline.runs, case.new, is_named, None)[0]
+        moved, _ = unruled_changes(case.baseline.runs, case.new, is_named, most=None)
     if not wanted and all(one.outcome in ("pass", "skipped") for one in verdicts):
         return None, moved, []
     from perfgate.commands.report_details import explained

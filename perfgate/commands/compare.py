@@ -204,16 +204,16 @@ def asked_change(statistic: str | None, tolerance: str) -> Clause:
 def metric_rule(metric: str, statistic: str | None, asks: Clause) -> Rule:
     """Return a rule of a comparison, about one metric."""
     words = " ".join(word for word in (f'"{metric}"', statistic, asks.text) if word)
-    return Rule(Sentence(words, Selector(metric, quoted=True), metric, statistic, None, (asks,)), _HERE)
+    return Rule(Sentence(words, Selector(metric, quoted=True), metric, statistic, rank=None, clauses=(asks,)), _HERE)
 
 
 def _is_work(metric: str) -> bool:
-    """Return whether a metric is a count of exact work. One rule compares all counts."""
+    """Return whether a metric is a count of exact work; a time is none. One rule compares all counts."""
     return metric.startswith("work.") and metric != "work.device_time"
 
 
 def _shared(runs: Sequence[Run]) -> set[str]:
-    """Return the metrics that every run has, without those that are 0 in some runs but not in all."""
+    """Return the metrics that every run has, without those that are 0 in some runs only: their change has no ratio."""
     # Metrics that are 0 in a run: `ever` in one of them, `always` in all.
     found, ever, always = _metrics(runs), set[str](), set[str]()
     for number, run in enumerate(runs):
@@ -244,8 +244,8 @@ def _unlike(base: Sequence[Run], new: Sequence[Run], names: Collection[str]) -> 
         return set(), []
     differing: dict[str, None] = {}
     for key, other in sorted(found.items()):
-        for name, (own, its) in condition_differences(key, other, names).items():
-            differing[f"{name} is {its} in the base and {own} in the new runs"] = None
+        for name, (of_new, of_base) in condition_differences(key, other, names).items():
+            differing[f"{name} is {of_base} in the base and {of_new} in the new runs"] = None
     message = f"the two sides were measured under different conditions: {listed([*differing])}"
     step = "measure both under the same conditions"
     return {key.metric for key in found}, [Problem("error", f"{message}; {step}", _HERE)]

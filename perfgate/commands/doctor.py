@@ -184,7 +184,7 @@ def doctor(options: CommandOptions, plan: CommandPlan | None, tell: Tell) -> Exa
         raise Refused(str(stopped), stopped.exit_code) from None
     except (RunFailed, OSError) as error:
         raise Refused(f"the examination ended early: {error}", 3) from None
-    cpus = sum(cpu >= 0 for cpu in first.busy) or os.cpu_count() or 1
+    cpus = sum(number >= 0 for number in first.busy) or os.cpu_count() or 1  # -1 is the sum of all
     found = disturbances(_ROOT, (first, second), snapshot(_ROOT, time.monotonic()), cpus, cpu)
     needs = _needs(ruleset, loads, runs)
     return Examination(

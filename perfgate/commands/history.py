@@ -252,6 +252,7 @@ def _replayed(history: StoredHistory, rules: Sequence[Rule], ref: str | None) ->
     for rule, column in ((rule, column) for rule in rules for column in history.series):
         sentence, name = rule.sentence, column.name
         statistic = sentence.statistic or ("median" if column.kind in ("samples", "summary") else "mean")
+        # A rule about each rank is replayed for the worst one.
         rank = "worst" if sentence.rank in (None, "each") else str(sentence.rank)
         is_named_here = is_named(sentence.subject, sentence.subject_text, name.key)
         if not is_named_here or (name.statistic, name.rank) != (statistic, rank):

@@ -159,7 +159,7 @@ def _measured(request: BackfillRequest, measuring: MeasuringOptions, folder: Pat
     with checked_out(sha, request.command) as side:
         if request.build:
             build = ProgramSide(request.build, side.folder, side.environment)
-            with new_run(folder / f"build-{number:03d}", build, 0) as made:
+            with new_run(folder / f"build-{number:03d}", build, number=0) as made:
                 finish(made.start(), measuring.timeout)
         with new_run(folder / f"run-{number:03d}", side, number, measuring.results) as run:
             finish(run.start(), measuring.timeout)

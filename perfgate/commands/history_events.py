@@ -118,7 +118,7 @@ def _sides(
     event: HistoryEvent, line: CommitLine | None, stored: Iterable[StoredRun]
 ) -> tuple[list[StoredRun], list[StoredRun]]:
     """Return the nearest stored runs before and after an event: by commit, or by time if `line` is None."""
-    runs = sorted(stored, key=lambda one: one.age)
+    runs = sorted(stored, key=lambda one: one.age)  # the oldest first
     if line is None:
         base = [one for one in runs if one.head.time <= event.last_good.time]
         return base[-_RUNS:], [one for one in runs if one.head.time >= event.first_bad.time][:_RUNS]

@@ -133,9 +133,9 @@ def _files(
             for path in top.rglob("*")
             if (path.suffix in _ENDS or names_file(ruleset.mappings, path.as_posix())) and path.is_file()
         )
-    others = {name for one in IMPORTERS for name in one.others}
+    without_results = {name for one in IMPORTERS for name in one.others}
     for place in [*surroundings.not_too_many(inside, path)]:
-        if top.is_dir() and place.name in others:
+        if top.is_dir() and place.name in without_results:
             continue
         name = shown_path(str(place))
         try:
@@ -240,7 +240,7 @@ def _other_branches(refs: Counter[str | None], ref: str | None) -> tuple[Set[str
 def _record(
     importer: str, run: ImportedRun, ruleset: Ruleset, facts: dict[str, Fact], ref: str | None
 ) -> HistoryRecord:
-    """Return a run as the history keeps it; `facts` are those of `--env`."""
+    """Return a run as the history keeps it; `facts` are those of `--env`, and `run.place` identifies the machine."""
     known = {**run.facts, **facts}
     identity = {**identity_of(known, ruleset.identity), **run.place}
     about = HistoryRun(

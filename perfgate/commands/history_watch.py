@@ -171,9 +171,8 @@ class TicketDesk:
             return self._opened(event.id, fields)
         if event is None:
             about = f"Duplicate of #{step.first}" if step.first else news
-            fields["body"] = (
-                f"{replace(ticket.told, state='gone').marker}{about}\n\n{ticket.text.partition(reporter.NEXT)[0]}"
-            )
+            without_step = ticket.text.partition(reporter.NEXT)[0]
+            fields["body"] = f"{replace(ticket.told, state='gone').marker}{about}\n\n{without_step}"
         if step.action != "update":
             reason = "not_planned" if step.first else "completed"
             fields |= {"state": "closed", "state_reason": reason} if step.action == "close" else {"state": "open"}
@@ -210,6 +209,6 @@ class TicketDesk:
             same = [one for one in self.tickets() if one.told.event == event]
             if same and number in (None, *(one.number for one in same)):
                 for other in (one for one in same[1:] if one.is_open):
-                    self.do(TicketStep("close", None, other, same[0].number), None)
+                    self.do(TicketStep("close", event=None, ticket=other, first=same[0].number), None)
                 return same[0].url
         raise Refused(f"issue {number or ''} was opened, and GitHub does not list it with the label perfgate", 3)
