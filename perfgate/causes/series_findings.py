@@ -36,6 +36,8 @@ _ALIKE = 0.25
 _MORE_CALLS = 0.1
 #: The machine changed if at least this many timers, with this part of the step, changed by one factor: at least this.
 _FEWEST, _MOST_TIME, _LEAST_SHIFT = 3, 0.8, 0.03
+#: A timer changed by this factor if its change is less than this many of its standard errors from that of the factor.
+_NEAR = 2.5
 
 
 def find_in_series(alignment: Alignment, noise: SeriesNoise) -> tuple[list[Finding], list[str]]:
@@ -79,7 +81,7 @@ class _FindingSearch:
     ) -> None:
         """Keep a finding with its change and error, and claim its nodes."""
         change, error = self.noise.change(nodes)
-        parents = (max(self.alignment.nodes[lead].parent, 0),)
+        parents = (self.alignment.nodes[lead].parent,)
         self.keep(Finding(kind, frozenset(nodes), lead, parents, gone, come, change=change, error=error))
 
     def keep(self, finding: Finding) -> None:
@@ -88,7 +90,7 @@ class _FindingSearch:
 
     def limit(self, freedom: float, tests: int) -> float:
         """The number of standard errors beyond which one change of `tests` is not noise."""
-        return t_quantile(freedom, 1 - _FALSE / 2 / max(tests, 1))
+        return t_quantile(freedom, 1 - _FALSE / 2 / tests)
 
     def edits(self) -> None:
         """Find timers that only one side has, below a node that both sides have, from the step down."""
@@ -119,7 +121,7 @@ class _FindingSearch:
         return float(self.time[side][1:][self.time[side][1:] > 0].min(initial=math.inf))
 
     def _sum(self, side: int, nodes: Collection[int]) -> float:
-        return float(self.time[side][sorted(nodes)].sum()) if nodes else 0.0
+        return float(self.time[side][sorted(nodes)].sum())
 
     def _whole(self, side: int, *nodes: int) -> float:
         """The time of nodes with all that they call."""
@@ -130,10 +132,9 @@ class _FindingSearch:
 
         Then they are compared as parts of that timer, or of the rest of the step, and a note says so.
         """
-        rest, tree = parent, self.alignment
-        if parent == 0:
-            rest = next((node for node in tree.children[0] if tree.nodes[node].name == "not timed"), -1)
-        if rest < 0 or (gone and come):
+        tree = self.alignment
+        rest = parent or next((node for node in tree.children[0] if tree.nodes[node].name == "not timed"), 0)
+        if not rest or (gone and come):
             return False
         nodes = tree.subtree(gone or come)
         change = self._whole(1, parent) - self._whole(0, parent)
@@ -150,11 +151,9 @@ class _FindingSearch:
     def _edit(self, gone: tuple[int, ...], come: tuple[int, ...]) -> None:
         """Keep the finding, or findings, that nodes below one parent came and went."""
         subtree = self.alignment.subtree
-        longest_gone = max(gone, key=partial(self._whole, 0), default=0)
-        longest_come = max(come, key=partial(self._whole, 1), default=0)
         lost, gained = self._whole(0, *gone), self._whole(1, *come)
-        if gone and come and _ALIKE <= lost / max(gained, 1e-15) <= 1 / _ALIKE:
-            self.add("replaced", subtree((*gone, *come)), longest_come, gone=gone, come=come)
+        if gone and come and _ALIKE * lost <= gained <= lost / _ALIKE:
+            self.add("replaced", subtree((*gone, *come)), self._longest(1, come), gone=gone, come=come)
             return
         if self.alignment.is_cut:  # the other side may have left them out, with a time up to that of its last row
             for node in (*gone, *come):
@@ -164,14 +163,20 @@ class _FindingSearch:
                 self.findings[-1] = replace(self.findings[-1], error=error)
             return
         if gone:
-            self.add("vanished", subtree(gone), longest_gone, gone=gone)
+            self.add("vanished", subtree(gone), self._longest(0, gone), gone=gone)
         if come:
-            waits = is_sync(self.alignment.nodes[longest_come].name)
-            self.add("sync" if waits else "appeared", subtree(come), longest_come, come=come)
+            lead = self._longest(1, come)
+            waits = is_sync(self.alignment.nodes[lead].name)
+            self.add("sync" if waits else "appeared", subtree(come), lead, come=come)
+
+    def _longest(self, side: int, nodes: Collection[int]) -> int:
+        """The one of these nodes that takes the most time with all that it calls."""
+        return max(nodes, key=partial(self._whole, side))
 
     def calls(self) -> None:
         """Find nodes whose other number of calls explains their change. Those with more calls are one finding."""
-        nodes = [node for node in range(1, len(self.time[0])) if node not in self.claimed and self._by_calls(node)]
+        places = range(1, len(self.alignment.nodes))
+        nodes = [node for node in places if node not in self.claimed and self._by_calls(node)]
         more = tuple(node for node in nodes if self.calls_of[1][node] > self.calls_of[0][node])
         fewer = tuple(node for node in nodes if node not in more)
         changes = self.alignment.longer
@@ -200,7 +205,7 @@ class _FindingSearch:
     def _by_calls(self, node: int) -> bool:
         """True if the number of calls of a node changed, and explains more than half of its change of time."""
         before, after = (float(side[node]) for side in self.calls_of)
-        if min(before, after) <= 0 or abs(after / before - 1) <= _MORE_CALLS:
+        if min(before, after) <= 0 or abs(after - before) <= _MORE_CALLS * before:
             return False
         if self.alignment.is_cut and max(side.error[node].max() for side in self.alignment.sides) > 0:
             return False  # some of its rows may not be printed
@@ -220,13 +225,12 @@ class _FindingSearch:
         clear = self.limit(freedom, len(leaves) + 1)
         if abs(shift) < _LEAST_SHIFT or abs(total) < clear * error:
             return
-        # how many of its standard errors each change is from that of the common factor
-        distances = [
-            abs(change - shift * self.time[0][node]) / max(own, 1e-15)
+        direction = math.copysign(1.0, total)
+        is_alike = all(
+            direction * change > own and abs(change - shift * self.time[0][node]) < _NEAR * own
             for node, (change, own, _) in zip(leaves, measured, strict=True)
-        ]
-        moved = [change * total > 0 and abs(change) > own for change, own, _ in measured]
-        if max(distances) < 2.5 and all(moved):
+        )
+        if is_alike:
             self.notes.append("all timers changed by one factor: the machine changed, or every step has more work")
             self.add("machine", leaves, max(leaves, key=lambda node: float(self.time[0][node])))
 
