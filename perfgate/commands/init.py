@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import Literal
 
 import click
 from msgspec.structs import replace
@@ -147,7 +148,7 @@ def init(options: CommandOptions, choices: InitChoices) -> FirstGate:
         mappings = WORKING_TREE.mapping_files((RULES,)) if os.path.isdir(RULES) else []
         first = read_first_runs(options, suite, mappings)
         gate, files = gate_from_runs(first, gate, without_step=choices.without_step)
-    sound_rules([(gate.rules, files[gate.rules])], suite)
+    sound_rules([(gate.rules, files[gate.rules])], suite)  # raises Refused, such as for a name of the suite
     return gate if gate.state == "too-noisy" else written(gate, files, choices, existing)
 
 
@@ -166,7 +167,7 @@ def add_rule(options: CommandOptions, metrics: Sequence[str], *, is_paired: bool
     runs = _runs(options, ruleset)
     rules = tuple(_rule(metric, runs, ruleset, is_paired=is_paired) for metric in dict.fromkeys(metrics))
     most = PAIRS if is_paired else LOOKS
-    advice = Advice(rules, (), StepTime(None), len(runs), is_paired=is_paired, most_runs=most)
+    advice = Advice(rules, left_out=(), step=StepTime(None), runs=len(runs), is_paired=is_paired, most_runs=most)
     new = written_rules(advice)
     changed = with_rules(path, data, new)
     if changed is None:
@@ -177,7 +178,8 @@ def add_rule(options: CommandOptions, metrics: Sequence[str], *, is_paired: bool
     text = "\n".join(line for rule in new for line in rule_lines(rule))
     env = tuple(f"--env {shlex.quote(typed_fact(fact))}" for fact in options.env)
     typed = tuple(shlex.quote(typed_path(run)) for run in options.runs)
-    return FirstGate("would-add" if is_dry else "added", advice, path, "", ((path, text),), typed, env, is_paired)
+    state: Literal["would-add", "added"] = "would-add" if is_dry else "added"
+    return FirstGate(state, advice, path, workflow="", files=((path, text),), runs=typed, env=env, is_paired=is_paired)
 
 
 def _rule_file(options: CommandOptions) -> tuple[str, bytes]:
@@ -197,7 +199,7 @@ def _runs(options: CommandOptions, ruleset: Ruleset) -> tuple[Run, ...]:
     """Return the given runs, or the stored ones of the only environment that fits. Raises Refused."""
     if options.runs:
         return read_measured(options, replace(ruleset, mappings=read_mapping_files(("rules",)).mappings))[0]
-    read_ruleset(WORKING_TREE, options.rules, options.suite)
+    read_ruleset(WORKING_TREE, options.rules, options.suite)  # raises Refused for mistakes in the rules
     stored = [case.baseline.runs for case, _ in stored_cases(options, ruleset) if case.baseline.runs]
     if len(stored) != 1:
         what = "no runs are stored" if not stored else "runs of several environments are stored"

@@ -75,8 +75,9 @@ def init_from_command(options: CommandOptions, choices: InitChoices, words: tupl
     with _kept(choices) as keep, stopped_by_signals():
         watch = shown if is_watched() else None
         measuring = MeasuringOptions(
-            choices.results, RUNS, "never", None, choices.timeout, keep, environment=dict(command.env), watch=watch
-        )
+            choices.results, RUNS, stop="never", timeout=choices.timeout, keep=keep, environment=dict(command.env),
+            watch=watch,
+        )  # fmt: skip
         try:
             return _measured(options, choices, command, measuring, existing)
         except Stopped as stopped:

@@ -150,7 +150,10 @@ def _stored_case(first: FirstRuns, ruleset: Ruleset, files: Files) -> Case:
     given = replace(first.options, rules=tuple(files), suite=first.suite)
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(folder)
-        candidates = Candidates(given, ruleset, first.runs, dict(first.facts), store, store, LoadedBaseline(), None)
+        facts = dict(first.facts)
+        candidates = Candidates(
+            given, ruleset, first.runs, facts, store, known=store, loaded=LoadedBaseline(), head=None
+        )
         open_level(candidates, Approval("the first runs, stored by perfgate init"))
         found = candidates.reloaded()
         case = Case(ruleset, found.runs, found.loaded.baseline, surroundings.today(), found.facts)
@@ -171,7 +174,8 @@ def usual_suite(words: Sequence[str]) -> str:
 def empty_gate(options: CommandOptions, choices: InitChoices) -> FirstGate:
     """Return the gate before anything is measured or read."""
     rules, place = f"{RULES}/{options.suite or SUITE}.yaml", ci_file(choices.ci).place
-    return FirstGate("written", None, rules, place, (), is_paired=choices.paired, command=choices.measure)
+    paired, measure = choices.paired, choices.measure
+    return FirstGate("written", None, rules, workflow=place, files=(), is_paired=paired, command=measure)
 
 
 def written(gate: FirstGate, files: Files, choices: InitChoices, existing: str = "") -> FirstGate:

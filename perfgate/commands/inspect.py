@@ -201,7 +201,7 @@ def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
             raise Refused(f"{path}: cannot be read: file not found{nearest_file(path)}")
         mappings = read_mapping_files(options.rules, may_be_empty=True).mappings
         known = read_runs((path,), as_given=True, with_calls=False, mappings=mappings)[0]
-        if known.format not in ("unknown", "command"):
+        if known.format not in ("unknown", "command"):  # `command`: only its time was measured
             raise Refused(f"{path} needs no mapping: perfgate reads it as {known.format} ({known.recognised_by})")
         file, first = opened(path)
         with file:
@@ -249,7 +249,7 @@ def times_of_readers(options: CommandOptions) -> list[Timing]:
         if path == "-" or "://" in path:
             raise Refused(f"{path}: --timings reads each file twice; save it as a file")
         for part in parts_of(path, path) or [(path, path)]:
-            if isinstance(part, Run):
+            if isinstance(part, Run):  # it says why a file is not read
                 continue
             began = perf_counter()
             try:

@@ -117,8 +117,9 @@ def record_report(report: Report, options: CommandOptions, tell: Callable[[str],
         measured = branch() if has_history(store, report.suite) else None
         if measured is None:
             return
+        # One run of one environment shows the branch of the history; no metric is read.
         known = places(store, report.suite)[0][:1]
-        runs = [run for place in known for run in read(store, *place, lambda metric: False, 1).runs]
+        runs = [run for place in known for run in read(store, *place, wanted=lambda metric: False, newest=1).runs]
         if branch_of(runs, measured) is not None:
             commit = options.head or head_commit()
             record_check(store, report.suite, report.baseline, commit, report.inputs, report.verdicts)
@@ -132,7 +133,8 @@ def record_search(
     """Record what a search of commits showed: the commits that are worse, and the commits before them, which are not.
 
     If the change was not reproduced, the last commit is not worse. A change for the better, and runs that are too noisy
-    to decide, show nothing. `suite` is None for a metric without a rule: then the only suite with a ledger is used.
+    to decide, show nothing; without a better direction, any change is worse. `suite` is None for a metric without a
+    rule: then the only suite with a ledger is used.
     """
     is_worse = report.change is not None and report.larger_is_worse in (None, report.change > 0)
     widest = max(abs(report.low or 0.0), abs(report.high or 0.0))
