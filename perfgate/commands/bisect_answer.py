@@ -162,10 +162,9 @@ def _words(parts: AnswerParts, suspects: tuple[ItemSuspect, ...]) -> tuple[str, 
     tolerance = format_change(parts.tolerance).lstrip("+")
     if result.outcome == "not-reproduced":
         message = f"not reproduced: {first} and {last} do not differ in {metric}: {size}, tolerance {tolerance}"
-        if max(abs(result.low), abs(result.high)) > 2 * parts.tolerance:
+        if max(abs(result.low), abs(result.high)) > 2 * parts.tolerance:  # four times the runs halve the interval
             message = message.replace("do not differ", "may not differ")
-            more = 4 * result.runs  # halves the error
-            return message, f"the runs are too noisy to exclude a change: repeat it with --max-runs {more}"
+            return message, f"the runs are too noisy to exclude a change: repeat it with --max-runs {4 * result.runs}"
         return message, f"compare the machine, the data and the settings, or start from an earlier {parts.noun}"
     if result.outcome == "undecided":
         message = f"undecided after {plural(result.runs, 'run')}: "

@@ -138,7 +138,8 @@ def history_of(source: PolicySource, baselines: str, place: str) -> ReadHistory 
 def read_new(prepared: Prepared, paths: Sequence[str], earlier: list[RunsOfPath] | None = None) -> tuple[Run, ...]:
     """Read the new runs. `earlier`: the runs of the first paths, from an earlier look; those of the others are added.
 
-    Traces are read with their calls if a cause is wanted, or if a rule compares them with stored runs.
+    Traces are read with their calls if a cause is wanted, or if a rule compares them with stored runs. Values that no
+    rule needs are left out, but not those of own pairs, which are both sides of the comparison.
     """
     options, ruleset = prepared.request.options, prepared.ruleset
     asked = [clause.asks for rule in ruleset.rules for clause in rule.clauses]
@@ -160,6 +161,7 @@ def _shortening(prepared: Prepared) -> Shorten | None:
     from perfgate.analysis.needed_values import needed_by
 
     own = prepared.own_policy().baselines if prepared.source.ref is not None else None
+    # Sizes of other metrics only show changes from stored runs.
     is_stored = bool(prepared.baselines.store.paths(prepared.ruleset.suite)[0])
     needed = needed_by((prepared.ruleset, own.ruleset) if own else (prepared.ruleset,), with_sizes=is_stored)
     return needed.shortened if needed else None

@@ -31,7 +31,7 @@ _COMMITS = 200
 def reader_of(store: Store, place: str) -> ReadHistory:
     """Return a function that reads the newest runs of the history at SUITE/ENVIRONMENT, and keeps them."""
     suite, environment = place.split("/")
-    return cache(lambda names: read(store, suite, environment, names.__contains__, NEWEST_RUNS))
+    return cache(lambda names: read(store, suite, environment, wanted=names.__contains__, newest=NEWEST_RUNS))
 
 
 def with_remembered(
@@ -66,8 +66,9 @@ def with_remembered(
         return head is not None and _is_of(head, ref or branch)
 
     on_base, on_new = hosts_of(case)
+    # Only if both sides name their hosts, the differences between hosts can be taken out of the noise.
     known = {*on_base, *on_new} if on_base and on_new else set()
-    learned = learned_priors(history, compared - calibrated, ref, is_judged, known, since)
+    learned = learned_priors(history, compared - calibrated, ref, is_judged, hosts=known, stored=since)
     later = () if since is None else runs_since(history, compared, ref, since, is_judged, is_measured)
     hosts: tuple[HostDifference, ...] = ()
     if on_base and on_new and not on_base & on_new:
@@ -84,7 +85,7 @@ def _compared(case: Case, runs: JudgedRuns) -> Iterator[SeriesName]:
     for rule in case.ruleset.rules:
         rank = rule.sentence.rank or "worst"
         for subject in find_subjects(rule.sentence, runs) if rule.comparisons and rank != "each" else ():
-            for series in subject.all_series()[:1]:
+            for series in subject.all_series()[:1]:  # the first one shows the kind of all
                 yield SeriesName(subject.key, rule.sentence.statistic or default_statistic(series), rank)
 
 

@@ -46,7 +46,8 @@ def own_policy(ref: str, store: Store, options: CommandOptions) -> OwnPolicy:
     if own is not None:
         return OwnPolicy(StoredBaselines(own_store, own), tuple(stored))
     message = f"the working tree's own rules cannot be used: {why}"
-    return OwnPolicy(None, (PolicyChange("changes", None, None, message, Location(options.rules[0])), *stored))
+    change = PolicyChange("changes", rule=None, own_rule=None, message=message, at=Location(options.rules[0]))
+    return OwnPolicy(None, (change, *stored))
 
 
 def policy_changes(
@@ -124,4 +125,4 @@ def _added(own: Store, paths: Sequence[str]) -> list[PolicyChange]:
 
 def _stored(kind: ChangeKind, message: str, store: Store, path: str) -> PolicyChange:
     effect = "not used: the base's baselines decide"
-    return PolicyChange(kind, None, None, message, store.location(path), effect)
+    return PolicyChange(kind, rule=None, own_rule=None, message=message, at=store.location(path), effect=effect)

@@ -102,7 +102,7 @@ def tested_case(options: CommandOptions) -> tuple[Case, str, tuple[Problem, ...]
     loaded = StoredBaselines(open_store(options.baselines), ruleset).load(facts, acceptance(options))
     if loaded.problems:
         raise Refused("the stored baseline cannot be used:\n" + "\n".join(map(str, loaded.problems)), 3)
-    runs, baseline, unpaired = with_pairs(runs, loaded.baseline, None)
+    runs, baseline, unpaired = with_pairs(runs, loaded.baseline)
     if any(problem.severity == "error" for problem in unpaired):
         raise Refused("these pairs cannot be tested with:\n" + "\n".join(map(str, unpaired)), 3)
     against = baseline.place if baseline.pairing else f"baseline {baseline.place}"
@@ -136,11 +136,11 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
         loaded = stored.load(facts, acceptance(options))
         case = Case(ruleset, (), loaded.baseline, surroundings.today(), {**facts, **given})
         judged = JudgedRuns.of((), case.baseline, ruleset.metrics, ruleset.conditions)
-        unused: list[Problem] = []
+        of_history: list[Problem] = []
         place = case.baseline.place
         if place is not None and (read_history := history_of(WORKING_TREE, options.baselines, place)):
-            case, unused = with_remembered(case, judged, read_history)
-        yield case, [*wrong, *loaded.problems, *unused]
+            case, of_history = with_remembered(case, judged, read_history)
+        yield case, [*wrong, *loaded.problems, *of_history]
     if problems:
         yield Case(ruleset, (), Baseline(), surroundings.today()), problems
 

@@ -84,7 +84,8 @@ class RunOptions(Struct, frozen=True):
             stop, most = "unless-suspect", 1 + self.reruns
         # With --reruns, the terminal shows what the command prints, so there is no line about the run.
         watch = shown if stop != "unless-suspect" and is_watched() else None
-        times, fewest = (self.time_budget, self.timeout), 2 if self.attribute else 1
+        times = (self.time_budget, self.timeout)
+        fewest = 2 if self.attribute else 1  # one repetition does not show the noise of the effects
         return MeasuringOptions(self.results, most, stop, *times, self.keep, self.cpus, watch=watch, fewest_runs=fewest)
 
     def sides(self, format: str | None) -> PairRequest:
@@ -209,6 +210,7 @@ def run(asked: RunOptions, check: CheckRequest, tell: Tell) -> tuple[Report, int
     """
     measuring, sides = asked.measuring(), asked.sides(check.options.format)
     pairs = sides if asked.paired or asked.attribute else None
+    # Next steps need not name runs that later commands find by themselves.
     is_kept = measuring.keep == KEEP and measuring.stop != "unless-suspect"
     own = replace(check, options=replace(check.options, kept=is_kept), looks=measuring.looks)
     prepared = prepare(replace(own, own_pairs=pairs is not None), hold=True)
@@ -284,4 +286,5 @@ def _judged(
         for facts in noted.values()
     ]
     report = judged(replace(look, facts=lambda: read_facts([*measured, prepared.facts()])), runs)
+    # Without a run, because the first one failed, the rules have nothing to say: the caller adds the failure.
     return report if paths else replace(report, verdicts=(), problems=())

@@ -29,8 +29,8 @@ from perfgate.workspace.options import Refused, shown_path
 _MOST_FILES, _LARGEST = 300, 1 << 30
 #: The folders of tools, whose files are not results.
 _OTHERS = {"__pycache__", "node_modules", "perfgate-runs", "perfgate-bisect", "site-packages"}
-#: The number of printed lines that an error shows, the last ones.
-_LAST_LINES = 4
+#: The number of printed lines that an error shows, the last ones, and the most characters of each.
+_LAST_LINES, _LONGEST_LINE = 4, 150
 #: The message about a command that neither writes nor prints a number.
 WHOLE_COMMAND = (
     "no results, so the whole command is measured. To judge its parts, print times (`forward: 12.3 ms`, each step), or"
@@ -70,8 +70,7 @@ def find_results(run: NewRun, globs: Sequence[str], format: str | None, mappings
     own, folder = result_of(run.results), run.side.folder.resolve()
     changed = _changed(run, globs or EVERYTHING)
     if own is not None:  # the command wrote to `{results}`
-        inside = own if own.is_dir() else None
-        files = {path: "" for path in (sorted(own.rglob("*")) if inside else [own]) if path.is_file()}
+        files = {path: "" for path in (sorted(own.rglob("*")) if own.is_dir() else [own]) if path.is_file()}
         known = _read(own, format, mappings)
         if known is not None:
             return RunResults(tuple(globs), f"{known.format}, in {{results}}")
@@ -121,11 +120,12 @@ def _mapped(run: NewRun, files: dict[Path, str], globs: Sequence[str]) -> RunRes
         with path.open("rb") as file:
             data = file.read(limits.document_bytes + 1)
         is_text = b"\0" not in data and len(data) <= limits.document_bytes
-        one = suggest(path.name, data, limits, "*.log" if path == run.log else None) if is_text else None
+        one = suggest(path.name, data, limits, files="*.log" if path == run.log else None) if is_text else None
         if one is not None and one.metrics and not any(problem.severity == "error" for problem in one.problems):
             found.append(FoundNumbers(glob, one.read[0], one))
     if not found:
         asks = any("{results}" in word for word in run.side.words)
+        # The file beside the results has the time of the whole command.
         if not globs and not asks and Path(sidecar_of(run.results)).exists():
             return RunResults((), WHOLE_COMMAND)
         raise Refused(_nothing(run, files), 3)
@@ -140,7 +140,7 @@ def _nothing(run: NewRun, files: dict[Path, str]) -> str:
     names = [shown_path(str(path)) for path in files if path != run.log]
     lines = run.log.read_text("utf-8", "replace").strip().splitlines()
     found = [f"it wrote {listed(names)}"] if names else ["it wrote no file"]
-    shown = "".join(f"\n  {line[:150]}" for line in lines[-_LAST_LINES:])
+    shown = "".join(f"\n  {line[:_LONGEST_LINE]}" for line in lines[-_LAST_LINES:])
     found += [f"it printed {len(lines)} lines, the last are:{shown}"] if lines else ["it printed nothing"]
     return (
         f"nothing was written, because the results of the command are in no format that perfgate reads: {found[0]};"
