@@ -60,6 +60,9 @@ _MOST_P, _WANDER, _LEAST_SHIFT = 5e-4, 0.15, 1.0
 _REACH, _NEAR = 90, 30
 #: If a variance is pooled with another one, the other one counts as this many runs.
 _SHRINK_RUNS = 5.0
+#: The places of a point are those with a log-likelihood at most this much less than the best: 94 to 98 % of the true
+#: places are among them, for shifts of 1.5 standard deviations and more. A newest level is counted from the likely ones.
+_POSSIBLE, _LIKELY = 3.0, 1.0
 #: The lags of the autocorrelation.
 _LAGS = 5
 #: Step 7: the two-sided p-value of a newest level of five runs, and of a longer one, which was tested before. From this
@@ -128,7 +131,7 @@ def _describe(history: HistoryValues, points: list[int], better: Better) -> list
         half = _NORMAL_95 * abs(shift) / t
         before, after = history.level(old), history.level(old + shift)
         low, change, high = (_relative(history, before, d) for d in (shift - half, shift, shift + half))
-        places = possible_places(history, start, point, end)
+        places = possible_places(history, start, point, end, _POSSIBLE)
         index, first, last = (int(history.at[i]) for i in (point, *places))
         probability = _probability(t, 1 / (1 / (point - start) + 1 / (end - point)))
         worse = None if better == "neither" else (shift > 0) == (better == "lower")
@@ -172,7 +175,7 @@ def _prune(history: HistoryValues, points: list[int], lasting: int) -> list[int]
 def _enough_runs(history: HistoryValues, points: list[int]) -> bool:
     """Return whether the newest level has 4 runs or more, and 5 or more from the earliest place where it may begin."""
     start, n = points[-2] if len(points) > 1 else 0, len(history.y)
-    first, _ = possible_places(history, start, points[-1], n)
+    first, _ = possible_places(history, start, points[-1], n, _LIKELY)
     return n - points[-1] >= FEWEST_RUNS - 1 and n - first >= FEWEST_RUNS
 
 

@@ -118,8 +118,8 @@ def refined(h: History, points: Sequence[int]) -> list[int]:
     return bounds[1:-1]
 
 
-def possible(h: History, start: int, point: int, end: int) -> tuple[int, int]:
-    most = split(h, start, point, end) + 2 * h.noise**2
+def possible(h: History, start: int, point: int, end: int, below: float) -> tuple[int, int]:
+    most = split(h, start, point, end) + 2 * below * h.noise**2
     places = range(max(start + 1, point - 8), min(end - 1, point + 8) + 1)
     close = [place for place in places if split(h, start, place, end) <= most + 1e-12]
     return close[0], close[-1]
@@ -127,7 +127,7 @@ def possible(h: History, start: int, point: int, end: int) -> tuple[int, int]:
 
 def enough(h: History, points: Sequence[int]) -> bool:
     n, point = len(h.y), points[-1]
-    first, _ = possible(h, points[-2] if len(points) > 1 else 0, point, n)
+    first, _ = possible(h, points[-2] if len(points) > 1 else 0, point, n, 1)
     return n - point >= 4 and n - first >= 5
 
 
@@ -259,7 +259,7 @@ def plain_points(values: Sequence[float], errors: Sequence[float], lasting: int 
         before, after = (h.unit * (math.exp(y + h.offset) if h.logs else y + h.offset) for y in (old, old + shift))
         sizes = [math.expm1(d) if h.logs else d * h.unit / abs(before) for d in (shift, shift - half, shift + half)]
         odds = math.log(0.01 / 0.99) + t * t / 2 - math.log(1 + 1 / (1 / (point - start) + 1 / (end - point))) / 2
-        places = (h.at[i] for i in (point, *possible(h, start, point, end)))
+        places = (h.at[i] for i in (point, *possible(h, start, point, end, 3)))
         found.append((*places, *sizes, 1 / (1 + math.exp(-odds)), before, after))
     return found
 
@@ -334,7 +334,9 @@ def test_each_step_of_the_search_is_that_of_plain_python(seed: int) -> None:
             assert refine(found, points) == refined(plain, points)
             bounds = [0, *points, n]
             for start, point, end in zip(bounds, points, bounds[2:], strict=False):
-                assert possible_places(found, start, point, end) == possible(plain, start, point, end)
+                for below in (1, 3):
+                    places = possible_places(found, start, point, end, below)
+                    assert places == possible(plain, start, point, end, below)
             places, expected = place(found, points), placed(plain, points)
             for j, (one, other) in enumerate(zip(places, expected, strict=True)):  # two may be equally good
                 deviations = [off(plain, points, j, at) for at in (one, other)]
