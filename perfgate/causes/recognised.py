@@ -110,10 +110,11 @@ def _allocator(change: _Change) -> Finding | None:
     """The finding that each step allocates or frees memory of the device more often, at least once more."""
     nodes = change.alignment.nodes
     changed = change.alignment.subtree(node for edit in change.edits for node in edit.nodes)
-    calls = [node for node in sorted(changed) if ALLOCATIONS.fullmatch(nodes[node].name)]
-    come = [node for node in calls if nodes[node].kind == "runtime" and change.gained[node] > 0]
-    if not come or change.gained[calls].sum() < 1:
+    is_call = {node: nodes[node].kind == "runtime" and ALLOCATIONS.fullmatch(nodes[node].name) for node in changed}
+    calls = sorted(node for node in changed if is_call[node])
+    if change.gained[calls].sum() < 1:
         return None
+    come = [node for node in calls if change.gained[node] > 0]
     longest = max(come, key=lambda node: float(change.alignment.new.durations[node]))
     return replace(change.finding("allocator", [], come), lead=longest)
 
@@ -163,8 +164,8 @@ def _larger(change: _Change) -> Finding | None:
     before, after = base.times, new.times
     kept = change.alignment.of_kind("kernel") & (change.gained == 0) & (np.minimum(before, after) > 0)
     kept[sorted(change.claimed)] = False
-    few, many = (np.where(kept & (side > 0), side, 1) for side in (base.blocks, new.blocks))
-    blocks, times = np.log(many / few), np.log(np.where(kept, after, 1) / np.where(kept, before, 1))
+    times = _log_ratio(before, after, kept)
+    blocks = _log_ratio(base.blocks, new.blocks, kept & (np.minimum(base.blocks, new.blocks) > 0))
     expected = before * np.expm1(blocks)  # the change of time that the blocks predict
     sign = float(np.sign(expected.sum()))
     shown = np.flatnonzero(sign * blocks > _BLOCKS)
@@ -183,6 +184,12 @@ def _larger(change: _Change) -> Finding | None:
     return replace(found, lead=change.alignment.nodes[lead].parent or lead, factor=float(np.exp(blocks[lead])))
 
 
+def _log_ratio(before: Floats, after: Floats, chosen: Masks) -> Floats:
+    """The logarithm of the change of the chosen values, as a ratio; 0 for the others."""
+    ratio: Floats = np.divide(after, before, out=np.ones_like(before), where=chosen)
+    return np.log(ratio)
+
+
 def _has_other_kernels(edit: Edit, change: _Change, sign: float, most: float) -> bool:
     """True if a call that is made as before runs other kernels, and its time changed as larger inputs explain."""
     nodes = change.alignment.nodes
@@ -195,14 +202,15 @@ def _has_other_kernels(edit: Edit, change: _Change, sign: float, most: float) ->
 
 
 _RECOGNISERS = (_allocator, _zeroed, _repeated, _larger)
-#: By number type: names of matrix products of its inputs. The first match counts, because `tf32` products name `f32`,
-#: too. In names of nvjet (cuBLAS), the first letters are the types of the inputs; names of Triton and others do not
-#: show types.
+#: By number type: names of matrix products of its inputs. The first match counts: products of tf32 name f32, too, and
+#: those that only name the instruction `s1688` are of tf32, but `turing_fp16_s1688gemm_fp16` is of fp16. In names of
+#: nvjet (cuBLAS), the first letters are the types of the inputs; names of Triton and others do not show types.
 _TYPES = (
     ("fp8", re.compile(r"e4m3|e5m2|nvjet_(?:sm\d+_)?qq", re.IGNORECASE)),
-    ("tf32", re.compile(r"tf32|s1688gemm|nvjet_(?:sm\d+_)?ss", re.IGNORECASE)),
+    ("tf32", re.compile(r"tf32|nvjet_(?:sm\d+_)?ss", re.IGNORECASE)),
     ("bf16", re.compile(r"bf16|bfloat16|nvjet_(?:sm\d+_)?ts", re.IGNORECASE)),
-    ("fp16", re.compile(r"(?<!b)f16|h16816|h884|h1688|nvjet_(?:sm\d+_)?hs", re.IGNORECASE)),
+    ("fp16", re.compile(r"(?<!b)f16|fp16|h16816|h884|h1688|nvjet_(?:sm\d+_)?hs", re.IGNORECASE)),
+    ("tf32", re.compile(r"s1688gemm", re.IGNORECASE)),
     ("fp32", re.compile(r"f32f32|sgemm|simt|ffma", re.IGNORECASE)),
 )
 _is_product = re.compile(r"gemm|nvjet|cutlass|cublas|matmul", re.IGNORECASE).search
@@ -219,18 +227,16 @@ _MOST_OF_TIME = 0.6
 
 def types_of(nodes: Collection[int], alignment: Alignment) -> tuple[str, str] | None:
     """Return the types of the matrix products of some nodes in the base and now, if the new type is wider."""
-    before, after = (_type(nodes, alignment, side) for side in (1, -1))
-    is_wider = before in _WIDER and after in _WIDER[before]
-    return (before, after) if before and after and is_wider else None
+    before, after = (_type(nodes, alignment, time) for time in (-alignment.busier, alignment.busier))
+    return (before, after) if before in _WIDER and after in _WIDER[before] else None
 
 
-def _type(nodes: Collection[int], alignment: Alignment, sign: int) -> str | None:
-    """The type of the matrix products with most of the time that went (`sign` 1), or came (-1); None if unknown."""
+def _type(nodes: Collection[int], alignment: Alignment, gained: Floats) -> str | None:
+    """The type of the matrix products with most of the time that the products gained, in s; None if unknown."""
     times: dict[str, float] = defaultdict(float)
     for node in nodes:
-        name = alignment.nodes[node].name
-        lost = -float(alignment.busier[node]) * sign
-        if alignment.nodes[node].kind == "kernel" and _is_product(name) and lost > 0:
-            times[next((kind for kind, is_one in _TYPES if is_one.search(name)), "")] += lost
+        name, time = alignment.nodes[node].name, float(gained[node])
+        if alignment.nodes[node].kind == "kernel" and _is_product(name) and time > 0:
+            times[next((kind for kind, is_one in _TYPES if is_one.search(name)), "")] += time
     kind = max(times, key=lambda one: times[one], default="")
     return kind if kind and times[kind] >= _MOST_OF_TIME * sum(times.values()) else None
