@@ -193,7 +193,7 @@ def _split_cost(history: HistoryValues, start: int, places: IntArray, end: int) 
 
 
 def possible_places(history: HistoryValues, start: int, point: int, end: int, below: float) -> tuple[int, int]:
-    """Return the first and the last place within 8 runs whose log-likelihood is at most `below` less than at `point`."""
+    """Return the first and last place within 8 runs whose log-likelihood is at most `below` less than at `point`."""
     places = np.arange(max(start + 1, point - 8), min(end - 1, point + 8) + 1)
     cost = _split_cost(history, start, places, end)
     close = places[cost <= cost[places == point] + 2 * below * history.noise**2]
