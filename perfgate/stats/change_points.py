@@ -60,8 +60,8 @@ _MOST_P, _WANDER, _LEAST_SHIFT = 5e-4, 0.15, 1.0
 _REACH, _NEAR = 90, 30
 #: If a variance is pooled with another one, the other one counts as this many runs.
 _SHRINK_RUNS = 5.0
-#: The places of a point are those with a log-likelihood at most this much less than the best: they include 94 to 98 % of
-#: the true places, for shifts of 1.5 standard deviations and more. A newest level is counted from the likely places.
+#: The places of a point are those with a log-likelihood at most this much less than the best. They include 94 to 98 %
+#: of the true places, for shifts of 1.5 standard deviations and more. A newest level is counted from its likely places.
 _POSSIBLE, _LIKELY = 3.0, 1.0
 #: The lags of the autocorrelation.
 _LAGS = 5
