@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from perfgate.analysis.attacks import Attack, judges_pull_requests, rule_attacks, workflow_attacks
+from perfgate.analysis.attacks import Attack, rule_attacks
+from perfgate.analysis.workflows import judges_pull_requests, workflow_attacks
 from perfgate.cli.printing import complain, say
 from perfgate.cli.shared import JUDGING, OPTIONAL_RUNS, command_options
 from perfgate.commands.rules_table import tested_case

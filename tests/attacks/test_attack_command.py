@@ -5,8 +5,10 @@ A folder of `workflows/bad` has a workflow and what is said of it; `UPDATE_GOLDE
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,6 +38,51 @@ def test_a_good_workflow_passes(perfgate: Command, folder: Path, case: Path) -> 
     done = perfgate("attack", "--workflows", case)
     code = 3 if case.name in WITHOUT_A_GATE else 0
     assert (done.code, done.out) == (code, f"0 would work: {SUMMARY} (exit {code})\n")
+
+
+#: How GitHub runs a script, by the `shell` of the step.
+SHELLS = {
+    None: ["bash", "-e"],
+    "bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"],
+    "sh": ["sh", "-e"],
+    "bash {0}": ["bash"],
+}
+#: Scripts with a gate, here @; bash itself says which of them end with 0 although the gate ends with 1.
+SCRIPTS = (
+    *("@", "@ | tee log", "@ |\ntee log", "@ 2>&1 | tee log", "set -o pipefail\n@ | tee log", "cat log | @"),
+    *("@ | tee log; exit ${PIPESTATUS[0]}", "@ --env 'a|b'", '@ --env "a || true; b & c"', "@ > log 2>&1"),
+    *("@ || true", "@ 2>&1 || true", "@ ||\n  true", "@ || exit", "@ || exit 0", "@ || exit 1", "@ || /bin/true"),
+    *("@ || { echo bad; exit 1; }", "@ || {\n  echo bad\n}", "@ || (echo bad)", "@ || code=$?\nexit $code"),
+    *("@; exit 0", "@\necho done", "set +e\n@\necho done", "set +e\n@\nexit $?", "set -e\n@; echo done"),
+    *("@ && echo ok", "@ && echo ok\necho done", "@ && echo ok || echo bad", "@ && echo ok | cat"),
+    *("@ &", "@ & wait", "@ & wait $!", "(@)", "(@) || true", "{ @; } | tee log", "{ @; }\necho done"),
+    *("for f in a b; do @; done", "for f in a b; do @; done | tee log", "for f in a b; do @; done || true"),
+    *("if @; then echo ok; fi", "if @; then echo ok; else exit 1; fi", "if ! @; then exit 1; fi"),
+    *("if ! @; then echo slow; fi", "while ! @; do break; done", "until @; do exit 1; done", "trap 'exit 0' EXIT\n@"),
+    *("x=$(@)", 'x="$(@)"\necho "$x"', 'echo "$(@)"', "export x=$(@)", "echo `@`", "# @\n@ # || true", "@ \\\n || :"),
+)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_that_drops_the_exit_code_is_named(
+    perfgate: Command, folder: Path, script: str, shell: str | None
+) -> None:
+    script = script.replace("@", "perfgate check new.log --policy-ref $BASE")
+    if shell == "sh" and ("PIPESTATUS" in script or "pipefail" in script):
+        return  # not words of sh
+    fake = folder / "bin/perfgate"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\nexit 1\n")
+    fake.chmod(0o755)
+    path = {"PATH": f"{fake.parent}:{os.environ['PATH']}", "BASE": "main"}
+    done = subprocess.run([*SHELLS[shell], "-c", script], env=path, stdin=subprocess.DEVNULL, check=False)
+    step = {"run": script} if shell is None else {"run": script, "shell": shell}
+    job = {"runs-on": "x", "permissions": {}, "steps": [step]}
+    (folder / "perf.yml").write_text(json.dumps({"on": "pull_request", "jobs": {"gate": job}}))
+    said = perfgate("attack", "--workflows", ".")
+    is_named = "drops the exit code of the gate" in said.out
+    assert (said.code, is_named) == ((1, True) if done.returncode == 0 else (0, False)), said.said
 
 
 def test_workflows_without_a_gate_are_no_proof(perfgate: Command, folder: Path) -> None:

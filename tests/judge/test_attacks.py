@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from stories import bare, run_of, series
 
 from perfgate.analysis import attacks
-from perfgate.analysis.attacks import judges_pull_requests, rule_attacks, workflow_attacks
+from perfgate.analysis.attacks import rule_attacks
+from perfgate.analysis.workflows import judges_pull_requests, workflow_attacks
 from perfgate.core import Key, Location, Series, Verdict, read_only
 from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
@@ -167,10 +168,14 @@ def attacked(document: Any) -> list[tuple[str, str]]:
 
 NO_REF = "a pull request is judged by its own rules: the command has no --policy-ref"
 DROPPED = "the script drops the exit code of the gate"
+LONG = "only 20,000 characters of this script are read"
+MANY = "a script with more than 50 gates is not read"
+PIPE = "a pipe drops the exit code of the gate: `shell: bash` of the step keeps it"
 MOVED = "an earlier step can move the ref of the rules: resolve it before, and give its hash"
 WRITTEN = "a title or branch name becomes a command of your script"
 UNPROTECTED = "a branch that nobody protects has the rules that judge"
 LENIENT = "results that claim another environment have no baseline, and pass"
+SKIPPED_STEP = "a skipped step is green: a pull request that `if` leaves out is not judged"
 GOES_ON = "the job goes on if the gate fails"
 HASH = 40 * "a"
 
@@ -187,8 +192,8 @@ SCRIPTS: list[tuple[str, list[str]]] = [
     ("perfgate check new \\\n  --policy-ref $BASE", []),
     ("perfgate check new\necho --policy-ref", [NO_REF]),
     ("perfgate check new; echo --policy-ref", [NO_REF]),
-    ("perfgate check new & echo --policy-ref", [NO_REF]),
-    ("perfgate check new | tee --policy-ref", [NO_REF]),
+    ("perfgate check new & echo --policy-ref", [DROPPED, NO_REF]),
+    ("perfgate check new | tee --policy-ref", [PIPE, NO_REF]),
     ("perfgate check a --policy-ref $BASE; perfgate check b", [NO_REF]),
     ("perfgate check new --policy-ref $BASE || true", [DROPPED]),
     ("perfgate check new --policy-ref $BASE ||:", [DROPPED]),
@@ -212,6 +217,9 @@ SCRIPTS: list[tuple[str, list[str]]] = [
     ('echo "${{ github.event.issue.title }}"', [WRITTEN]),
     ('echo "${{ github.event.pull_request.head.sha }}"', []),
     ('echo "${{ github.sha }} github.head_ref"', []),
+    ("echo \"${{ format('{0}', github.head_ref) }}\"", [WRITTEN]),
+    ('echo "${{ ' * 3000, [LONG]),
+    ("perfgate report new.json;" * 51, [MANY]),
 ]
 
 
@@ -240,6 +248,27 @@ def test_an_earlier_step_may_move_a_branch(steps: list[dict[str, Any]], is_movab
     assert attacked(workflow(*steps)) == [(MOVED, f"steps/{len(steps) - 1}/run")] * is_movable
 
 
+SHELLS: list[tuple[Any, Any, Any, list[str]]] = [
+    # the default shell of the workflow and of the job, the shell of the step, and what is wrong with a pipe
+    (None, None, None, [PIPE]),
+    ("bash", None, None, []),
+    (None, "bash", None, []),
+    ("bash", "sh", None, [PIPE]),
+    ("sh", "sh", "bash", []),
+    ("bash", "bash", "sh", [PIPE]),
+    (None, None, "bash -eo pipefail {0}", []),
+    (None, None, "pwsh", []),
+]
+
+
+@pytest.mark.parametrize(("of_all", "of_job", "own", "wrong"), SHELLS)
+def test_the_shell_decides_about_a_pipe(of_all: Any, of_job: Any, own: Any, wrong: list[str]) -> None:
+    step = {"run": f"{CHECK['run']} | tee log"} | ({"shell": own} if own else {})
+    document = workflow(step, defaults={"run": {"shell": of_job}}) | {"defaults": {"run": {"shell": of_all}}}
+    assert attacked(document) == [(what, "run") for what in wrong]
+    assert attacked(workflow(step, **{"runs-on": "windows-2025"})) == ([] if own != "sh" else [(PIPE, "run")])
+
+
 STEPS: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     # a step, and what is wrong with it, and where
     (GATE, []),
@@ -264,6 +293,11 @@ STEPS: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     ({"uses": "./", "with": {"missing-baseline": "skip"}}, [(LENIENT, "with/missing-baseline")]),
     ({"uses": "./", "with": {"missing-baseline": "fail"}}, []),
     ({"uses": "./", "with": "no mapping"}, []),
+    ({**GATE, "if": "failure()"}, [(SKIPPED_STEP, "if")]),
+    ({**CHECK, "if": "${{ github.event_name == 'push' }}"}, [(SKIPPED_STEP, "if")]),
+    ({**CHECK, "if": "${{ always() && github.event_name == 'pull_request' }}"}, []),
+    ({**CHECK, "if": True}, []),
+    ({**CHECK, "if": "success()"}, []),
 ]
 
 
@@ -356,6 +390,8 @@ SKIPPING: list[tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any], list[
     ([{"run": "make"}], {"continue-on-error": True, "if": "x"}, {}, []),
     ([GATE], {"if": "github.actor != 'bot'"}, {}, [(SKIPPED, "if")]),
     ([GATE], {"if": "always() && x"}, {}, []),
+    ([GATE], {"if": "github.event_name == 'pull_request'"}, {}, []),
+    ([{**GATE, "if": "x"}, REPORT], {}, {}, []),
     ([GATE], {"if": "x"}, {"last": {"needs": ["perf"], "steps": [ASKS]}}, []),
     ([GATE], {"if": "x"}, {"last": {"needs": "perf", "steps": [{"run": "make"}, ASKS]}}, []),
     ([GATE], {"if": "x"}, {"last": {"needs": ["other"], "steps": [ASKS]}}, [(SKIPPED, "if")]),
