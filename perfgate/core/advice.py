@@ -164,9 +164,10 @@ class FirstGate(Struct, frozen=True):
 
     @property
     def finest_rule(self) -> ProposedRule | None:
-        """The main rule, or the one about the CPU time if that sees smaller changes."""
+        """The main rule, or the one about the CPU time if that is known to see smaller changes."""
         cpu = [rule for rule in (self.advice.rules if self.advice else ()) if rule.purpose == "cpu"]
-        return min([*filter(None, [self.main_rule]), *cpu], key=lambda rule: rule.fails_from or 0.0, default=None)
+        known = [rule for rule in (self.main_rule, *cpu) if rule and rule.fails_from is not None]
+        return min(known, key=lambda rule: rule.fails_from or 0.0, default=None)
 
     @property
     def exit_code(self) -> int:

@@ -72,3 +72,13 @@ def test_what_init_prints(name: str) -> None:
 @pytest.mark.parametrize("width", [60, 200])
 def test_commands_stay_on_one_line_whatever_the_width_is(width: int) -> None:
     assert "    perfgate check RUN\n" in render(GATE, width=width)
+
+
+@pytest.mark.parametrize(
+    ("sees", "finest"), [(None, "step.time median"), (0.05, "loop.cpu_time"), (0.08, "step.time median")]
+)
+def test_a_rule_about_cpu_time_counts_if_it_is_known_to_see_more(sees: float | None, finest: str) -> None:
+    cpu = ProposedRule("cpu", "...", "loop.cpu_time", "within 2%", sees, 2)
+    gate = FirstGate("written", replace(ADVICE, rules=(cpu, *RULES)), *PLACES, FILES, RUNS)
+    assert gate.finest_rule is not None
+    assert gate.finest_rule.subject == finest
