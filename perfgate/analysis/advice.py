@@ -145,7 +145,7 @@ def proposed_for(
         return why
     found = propose(runs, today, better)
     mine = [proposal for proposal in found.rules if proposal.metric == metric]
-    if is_paired:
+    if is_paired and not metric.startswith(WORK):
         is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not is_unsteady(known[metric])
         is_calm = is_calm and any(one.tolerance <= _TOLERANCES_OF_PAIRS[1] for one in mine)
         return _of_pair(metric, known, _TOLERANCES_OF_PAIRS[not is_calm], better) or "a rule cannot name it"
