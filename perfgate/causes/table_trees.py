@@ -115,16 +115,23 @@ def _row(series: Series) -> TableRow:
 
 def _own_times(series: Sequence[Series], own: str, whole: float) -> dict[str, TableRow]:
     """The rows of a table of operators: of its operators, or of its kernels. `whole` is the printed sum, or 0."""
-    times = {one.key.metric: one for one in series if one.unit == "s" and one.key.metric.endswith(own)}
-    found = {metric.removesuffix(own): _row(one) for metric, one in times.items()}
+    found = _rows(series, own)
     if own == ".self_device_time":
-        cpu = {one.key.metric: _row(one) for one in series if ".self_cpu_time" in one.key.metric}
-        found = _of_device(found, {metric.removesuffix(".self_cpu_time"): row for metric, row in cpu.items()}, whole)
+        found = _of_device(found, _rows(series, ".self_cpu_time"), whole)
     summed: dict[str, TableRow] = defaultdict(TableRow)
     for name, row in found.items():
         if not name.startswith("ProfilerStep"):
             summed[_plain(name)] += row
     return summed
+
+
+def _rows(series: Sequence[Series], own: str) -> dict[str, TableRow]:
+    """The rows of own times by name, each summed over the tables of a run: those of its actions and stages."""
+    found: dict[str, TableRow] = defaultdict(TableRow)
+    for one in series:
+        if one.unit == "s" and one.key.metric.endswith(own):
+            found[one.key.metric.removesuffix(own)] += _row(one)
+    return found
 
 
 def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow], whole: float) -> dict[str, TableRow]:
@@ -135,12 +142,11 @@ def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow], whole: f
     of_cpu = {name: row.time for name, row in cpu.items()}
     names = {_plain(name) for name, time in of_cpu.items() if time > 0}
     kernels = {name: row for name, row in found.items() if row.time > 0 and _plain(name) not in names}
-    kernels = {name: row for name, row in kernels.items() if of_cpu.get(name, 0) == 0}
     operators = {name: row for name, row in found.items() if of_cpu.get(name, 0) > 0}
     of_kernels, of_operators = (sum(row.time for row in part.values()) for part in (kernels, operators))
     is_whole = not (whole and abs(of_kernels - whole) > _DIGITS * whole)
     is_sure = is_whole and not any(_plain(name).endswith("...") for name in kernels)
-    if not is_sure and of_operators >= _MOST * min(of_kernels, whole or of_kernels) > 0:
+    if not is_sure and of_operators >= _MOST * min(of_kernels, whole or of_kernels):
         return _with_copies(operators, kernels)
     return kernels if of_kernels >= _MOST * of_operators else operators
 
@@ -180,28 +186,27 @@ def _made(
 
 def _same_steps(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> list[RunTrees]:
     """Return the new trees; if neither side counts steps, divided by the multiple that nearly all calls have."""
-    trees = [tree for side in (base, new) for run in side for tree in run]
-    if not trees or any(tree.has_steps or tree.error is None for tree in trees):
+    if any(tree.has_steps for side in (base, new) for run in side for tree in run):
         return list(new)
     by = _multiple(_calls(base), _calls(new))
     if by is None:
         return list(new)
     note = f"neither side counts steps; nearly all rows have {by:.3g} times as many calls: compared per call"
-    return [
-        tuple(
-            replace(one, counts=one.counts / by, busy=one.busy / by, wall=one.wall / by, notes=(*one.notes, note))
-            for one in run
-        )
-        for run in new
-    ]
+    return [tuple(_divided(tree, by, note) for tree in run) for run in new]
+
+
+def _divided(tree: CallTree, by: float, note: str) -> CallTree:
+    counts, busy, wall = (values / by for values in (tree.counts, tree.busy, tree.wall))
+    error = None if tree.error is None else tree.error / by
+    return replace(tree, counts=counts, busy=busy, wall=wall, error=error, notes=(*tree.notes, note))
 
 
 def _calls(runs: Sequence[RunTrees]) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
-    for run in runs:
-        for tree in run:
-            for node, count in zip(tree.nodes[1:], tree.counts[1:, 0].tolist(), strict=True):
-                found[node.name] += count / len(runs)
+    """The calls of each name, the mean over the trees: the sides may have other numbers of runs and ranks."""
+    found, trees = defaultdict[str, float](float), [tree for run in runs for tree in run]
+    for tree in trees:
+        for node, count in zip(tree.nodes[1:], tree.counts[1:, 0].tolist(), strict=True):
+            found[node.name] += count / len(trees)
     return found
 
 

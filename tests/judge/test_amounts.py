@@ -108,6 +108,7 @@ AMOUNTS: list[tuple[Sequence[Series] | None, Sequence[Series], list[Doubt]]] = [
     ([at(*range(0, 18, 2)), at(*ONE_GAP), at(*ONE_GAP)], [at(*range(0, 18, 2))], []),  # a share is at most 1
     ([at(*NINE)], [at(*range(0, 18, 2))], less("steps", 1.0, 0.5, decides=True)),
     ([at(*range(1, 18, 2))], [at(*range(0, 18, 2))], []),
+    ([at(*NINE)], [at(*[0] * 5, *[4] * 4)], less("steps", 1.0, 0.25, decides=True)),  # two steps of five
     ([at(*NINE), at(*ONE_GAP), at(*ONE_GAP)], [at(*range(7), 9, 10)], []),  # the usual share is .8
     ([at(*PAIRS)], [at(*range(0, 18, 2))], less("steps", 2 / 3, 0.5)),  # of two distances the smaller one
     ([at(*range(0, 14, 2)), *[at(*range(0, 18, 2))] * 2], [at(*range(0, 18, 2))], []),  # the first is too short
