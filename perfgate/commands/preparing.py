@@ -138,8 +138,8 @@ def history_of(source: PolicySource, baselines: str, place: str) -> ReadHistory 
 def read_new(prepared: Prepared, paths: Sequence[str], earlier: list[RunsOfPath] | None = None) -> tuple[Run, ...]:
     """Read the new runs. `earlier`: the runs of the first paths, from an earlier look; those of the others are added.
 
-    Traces are read with their calls if a cause is wanted, or if a rule compares them with stored runs. Values that no
-    rule needs are left out, but not those of own pairs, which are both sides of the comparison.
+    Traces are read with their calls if a cause is wanted, or if a rule compares them with stored runs, and without the
+    values that no rule needs. Own pairs are no traces.
     """
     options, ruleset = prepared.request.options, prepared.ruleset
     asked = [clause.asks for rule in ruleset.rules for clause in rule.clauses]
