@@ -9,6 +9,7 @@ whole step if the other timers fit into it.
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -53,6 +54,8 @@ _OF_STEPS = frozenset(
 )
 #: The beginnings of metrics that are no timers of the program, such as those of other tools in the same run.
 _OTHER_FAMILIES = ("collective.", "flops_profiler.", "kernel.", "op.", "range.", "api.", "os.", "memcpy.", "warmup.")
+#: The metric of an NVTX range: a domain, which old versions do not print, and the name, which may be `aten::mm`.
+_RANGE = re.compile(r"range\.(?:[^:]*:(?!:))?(.*)", re.DOTALL)
 
 
 def timer_trees(run: Run) -> tuple[CallTree, ...]:
@@ -84,9 +87,9 @@ def _peak(run: Run) -> float | None:
 def range_trees(run: Run) -> tuple[CallTree, ...]:
     """Return the tree of the NVTX ranges of Nsight Systems, by their names without the domain; see `timer_trees`."""
     ranges = [
-        replace(series, key=Key(series.key.metric.partition(".")[2].rpartition(":")[2], series.key.labels))
+        replace(series, key=Key(found[1], series.key.labels))
         for series in run.series
-        if series.key.metric.startswith("range.")
+        if (found := _RANGE.fullmatch(series.key.metric))
     ]
     return timer_trees(replace(run, series=tuple(ranges))) if ranges else ()
 
@@ -118,12 +121,12 @@ def _timer(series: Series) -> Timer | None:
         values = steady.values
         if not len(values) or not steady.finite:
             return None
-        scale = (series.thinned_from or len(series.values)) / len(series.values)
-        return Timer(name, float(values.mean()), mean_error(values), len(series.values) * scale, values)
+        calls = float(series.thinned_from or len(series.values))
+        return Timer(name, float(values.mean()), mean_error(values), calls, values)
     mean, total, count = (series.aggregate.get(word) for word in ("mean", "total", "count"))
     if series.summary is not None and mean is not None:
         row = next((row for word, row in zip(series.summary.names, series.summary.rows, strict=True) if word == "mean"))
-        variance_of_log = row[2] if len(row) > 2 else None
+        variance_of_log = next(iter(row[2:]), None)
         error = abs(mean) * math.sqrt(variance_of_log) if variance_of_log is not None else 0.0
         return Timer(name, mean, error, float(series.summary.n), nothing)
     if count and (mean is not None or total is not None):
@@ -188,8 +191,6 @@ class _TreeBuilder:
 
     def _place_tops(self) -> None:
         """Find the timers beside the whole step, and leave out those that fit nowhere."""
-        if self.whole is None:
-            return
         tops = self._below(None)
         # Between the steps, perfgate's callbacks record the wait for data beside `step.time`.
         self.outside = [name for name in tops if self.whole == "step.time" and name == "data_time"]
