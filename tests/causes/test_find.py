@@ -20,11 +20,13 @@ from perfgate.causes.find import (
     _explanation,
     _line,
     _matters,
+    _of_edit,
     _sorted,
     _source,
     _step_times,
     _where,
 )
+from perfgate.causes.kinds import Edit
 from perfgate.causes.noise import Noise, SeriesNoise
 from perfgate.core.causes import CauseKind
 
@@ -172,6 +174,41 @@ def test_the_line_of_a_finding() -> None:
     outside = aligned(rows)
     nodes = (*outside.nodes[:1], replace(outside.nodes[1], source="outer.py"), *outside.nodes[2:])
     assert _line(3, replace(outside, nodes=nodes)) == ""
+
+
+# --- the lead of an edit ---------------------------------------------------------------------------------------------
+
+CHANGED = [
+    Row("tanh", "kernel", 0, 5.0, 0.0, (1, 0)),
+    Row("mm", "operator", 0, 9.0, 3.0, (3, 1)),
+    Row("cat", "kernel", 0, 0.0, 4.0, (0, 1)),
+    Row("view", "kernel", 0, 0.0, 0.1, (0, 1)),
+    Row("cudaLaunchKernel", "runtime", 0, 0.0, 8.0, (0, 1)),
+    Row("aten::index", "operator", 0, 0.0, 7.0, (0, 1)),
+    Row("aten::item", "operator", 6, 0.0, 1.0, (0, 1)),
+    Row("cudaStreamSynchronize", "runtime", 7, 0.0, 2.0, (0, 1)),
+    Row("cudaLaunchKernel", "runtime", 0, 8.0, 0.0, (1, 0)),
+]
+LEADS: list[tuple[tuple[int, ...], tuple[int, ...], str, int]] = [
+    # the calls that went and came; the kind of the edit and its lead
+    ((), (3, 4), "appeared", 3),
+    ((), (3, 5), "appeared", 3),
+    ((), (5,), "appeared", 5),
+    ((1, 2), (), "fewer calls", 2),
+    ((1,), (), "vanished", 1),
+    ((1,), (4,), "vanished", 1),
+    ((2,), (4,), "fewer calls", 2),
+    ((1, 9), (), "vanished", 1),
+    ((2,), (3, 4), "replaced", 3),
+    ((), (6,), "sync", 8),
+]
+
+
+@pytest.mark.parametrize(("gone", "come", "kind", "lead"), LEADS)
+def test_the_lead_of_an_edit(gone: tuple[int, ...], come: tuple[int, ...], kind: str, lead: int) -> None:
+    found = _of_edit(Edit(0, gone, come), frozenset({1, 2}), aligned(CHANGED))
+    assert (found.kind, found.lead) == (kind, lead)
+    assert (set(found.nodes), found.parents, found.gone, found.come) == ({1, 2}, (0,), gone, come)
 
 
 # --- the report ------------------------------------------------------------------------------------------------------

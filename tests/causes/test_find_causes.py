@@ -1,0 +1,283 @@
+"""From the trees of both sides to findings and causes: what is looked for, in which order, and what a report has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from made_alignments import Row, aligned
+from made_trees import tree
+from msgspec.structs import replace
+
+from perfgate.causes import find as module
+from perfgate.causes import kinds
+from perfgate.causes.align import Alignment, Finding
+from perfgate.causes.find import _find, _grouped_findings, find_causes
+from perfgate.causes.noise import Noise, SeriesNoise
+from perfgate.causes.paired import PairNoise
+from perfgate.core import NO_STEP, Location, RelativeChange, Verdict
+from perfgate.core.call_trees import CallTree
+from perfgate.core.causes import CauseKind, CauseReport
+from perfgate.core.verdicts import Outcome
+
+
+def finding(kind: CauseKind, change: float, lead: int, **fields: Any) -> Finding:
+    nodes = fields.pop("nodes", {lead})
+    return Finding(kind, frozenset(nodes), lead, fields.pop("parents", (0,)), change=change, **fields)
+
+
+# --- from findings to a report ---------------------------------------------------------------------------------------
+
+#: A step of 200 s: a change of 0.8 s, or calls that came or went with 0.4 s, are a cause.
+BASE = {"forward": 50.0, "mm": 50.0, "backward": 100.0}
+NEW = {"forward": 60.0, "mm": 50.0, "backward": 90.0}
+FORWARD, MM, BACKWARD, EXTRA = 1, 2, 3, 4
+
+
+def verdict(metric: str, outcome: Outcome = "fail") -> Verdict:
+    """A verdict about a metric that rose by 10 %."""
+    return Verdict(
+        *(f"{metric} within 5% of baseline", metric, {}, "median", outcome, "interval", "error", 1, "change", "s", ""),
+        *(NO_STEP, Location("rules.yaml", 3)),
+        against="baseline",
+        change=RelativeChange(0.1, None, None),
+    )
+
+
+def side(times: Mapping[str, float], *, is_timed: bool = False) -> list[tuple[CallTree, ...]]:
+    """One run of four alike steps; with `is_timed`, from timers."""
+    nodes = len(times) + 1
+    if is_timed:
+        return [(tree(times, counts=[[1.0]] * nodes, error=[0.0] * nodes),)]
+    return [(tree({name: [time] * 4 for name, time in times.items()}, counts=[[1.0] * 4] * nodes),)]
+
+
+def reported(monkeypatch: pytest.MonkeyPatch, findings: Sequence[Finding], **options: Any) -> CauseReport:
+    """The report about these findings."""
+    monkeypatch.setattr(module, "_grouped_findings", lambda *_, **__: (list(findings), ["a note"]))
+    return find_causes(side(BASE), side(NEW), **options)
+
+
+APPEARED, VANISHED = finding("appeared", 0.01, FORWARD, come=(FORWARD,)), finding("vanished", -0.05, MM, gone=(MM,))
+SLOWER, LARGE = finding("slower", 0.1, BACKWARD), finding("slower", 5.0, BACKWARD)
+SMALL = [APPEARED, VANISHED, SLOWER]
+WORK: list[tuple[list[Finding], list[Verdict], list[str]]] = [
+    (SMALL, [], []),
+    (SMALL, [verdict("work.launches")], ["mm"]),
+    (SMALL, [verdict("work")], ["mm"]),
+    (SMALL, [verdict("forward", "pass"), verdict("work")], ["mm"]),
+    (SMALL, [verdict("work", "pass")], []),
+    (SMALL, [verdict("work", "undecided")], []),
+    (SMALL, [verdict("forward")], []),
+    (SMALL, [verdict("forward"), verdict("work", "pass")], []),
+    ([SLOWER], [verdict("work")], []),
+    ([*SMALL[:2], LARGE], [verdict("work")], ["backward"]),
+    ([*SMALL[:2], LARGE], [], ["backward"]),
+]
+
+
+@pytest.mark.parametrize(("findings", "verdicts", "places"), WORK)
+def test_failed_exact_work_has_a_cause_however_small(
+    monkeypatch: pytest.MonkeyPatch, findings: list[Finding], verdicts: list[Verdict], places: list[str]
+) -> None:
+    report = reported(monkeypatch, findings, verdicts=verdicts)
+    assert [one.where[-1] for one in report.causes] == places
+    assert report.notes == ("a note",)
+
+
+def test_only_edits_of_traces_have_the_error_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "with_host_error", lambda found, _: replace(found, error=found.error + 1))
+    groups = [finding("more calls", 9.0, FORWARD, come=(FORWARD,)), LARGE]
+    report = reported(monkeypatch, groups)
+    assert [(one.kind, one.high > one.change_per_step) for one in report.causes] == [
+        ("more calls", True),
+        ("slower", False),
+    ]
+    for sides, paired in (
+        ((side(BASE, is_timed=True), side(NEW, is_timed=True)), False),
+        ((side(BASE), side(NEW)), True),
+    ):
+        report = find_causes(*sides, paired=paired)
+        assert [one.high > one.change_per_step for one in report.causes] == [False, False]
+
+
+@pytest.mark.parametrize("timed", [(False, False), (False, True), (True, False), (True, True)])
+def test_timers_that_one_side_lacks_are_not_drawn(monkeypatch: pytest.MonkeyPatch, timed: tuple[bool, bool]) -> None:
+    """Calls that only one side makes are drawn, and so are the timers of causes."""
+    sides = side(BASE, is_timed=timed[0]), side({**NEW, "extra": 20.0}, is_timed=timed[1])
+    for groups in ([], [finding("appeared", 20.0, EXTRA, come=(EXTRA,))]):
+        monkeypatch.setattr(module, "_grouped_findings", lambda *_, groups=groups, **__: (groups, []))
+        names = [place.name for place in find_causes(*sides).tree]
+        assert ("extra" in names) is (not any(timed) or groups != [])
+
+
+def test_a_report_explains_verdicts_and_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = [finding("slower", 10.0, FORWARD)]
+    asked = [verdict("forward"), verdict("share")]
+    plain = reported(monkeypatch, groups, verdicts=asked, metrics=["forward", "mm", "nothing"])
+    assert [len(one.verdicts) for one in plain.causes] == [1]
+    assert plain.explained == ("forward",)
+    derived = reported(monkeypatch, groups, verdicts=asked, components={"share": ["forward"]})
+    assert [len(one.verdicts) for one in derived.causes] == [2]
+    assert derived.explained == ()
+
+
+def test_a_side_on_another_device_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+
+    def grouped(*_: Any, other_device: bool) -> tuple[list[Finding], list[str]]:
+        told.append(other_device)
+        return [], []
+
+    monkeypatch.setattr(module, "_grouped_findings", grouped)
+    find_causes(side(BASE), side(NEW))
+    find_causes(side(BASE), side(NEW), other_device=True)
+    assert told == [False, True]
+
+
+# --- which findings there are ----------------------------------------------------------------------------------------
+
+#: A program on the CPU: some calls came, one is slower.
+ROWS = [
+    Row("forward", "range", 0, 10.0, 10.0),
+    Row("mm", "operator", 1, 20.0, 20.0),
+    Row("topk", "operator", 1, 0.0, 10.0, (0, 1)),
+    Row("tanh", "operator", 0, 30.0, 10.0, (3, 1)),
+    Row("add", "operator", 0, 40.0, 60.0),
+    Row("mul", "operator", 1, 40.0, 40.0),
+]
+TOPK, TANH, ADD, MUL = 3, 4, 5, 6
+
+
+def noiseless(alignment: Alignment) -> Noise:
+    count = len(alignment.nodes)
+    return Noise(alignment, np.zeros(count), np.zeros(count))
+
+
+def kinds_of(findings: Sequence[Finding]) -> dict[int, str]:
+    """The kind of each finding by its lead."""
+    assert len({one.lead for one in findings}) == len(findings)
+    return {one.lead: one.kind for one in findings}
+
+
+EDITS = {TOPK: "appeared", TANH: "fewer calls"}
+
+
+def test_the_findings_of_traces() -> None:
+    alignment = aligned(ROWS)
+    found, notes = _find(alignment, noiseless(alignment), other_device=False)
+    assert kinds_of(found) == EDITS | {ADD: "slower"}
+    assert [(one.change, one.parents, set(one.nodes)) for one in found] == [
+        (-20.0, (0,), {TANH}),
+        (10.0, (1,), {TOPK}),
+        (20.0, (0,), {ADD}),
+    ]
+    assert notes == []
+    found, _ = _find(alignment, noiseless(alignment), other_device=True)
+    assert kinds_of(found) == EDITS | {ADD: "slower"}
+
+
+def test_a_slower_call_is_in_the_call_above_it() -> None:
+    rows = [Row("forward", "range", 0, 10, 10), Row("mm", "operator", 1, 20, 90), Row("tanh", "operator", 2, 9, 99)]
+    alignment = aligned(rows)
+    alignment.new.wall[0] = 50.0
+    found, _ = _find(alignment, noiseless(alignment), other_device=False)
+    assert [(one.lead, one.parents, one.kind, one.change) for one in found] == [
+        (3, (2,), "slower", 90.0),
+        (2, (1,), "slower", 70.0),
+        (0, (0,), "slower", 50.0),
+    ]
+
+
+def test_nodes_of_a_slow_rank_are_in_no_other_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = finding("slow rank", 9.0, MUL, nodes={MUL, ADD, TOPK})
+    monkeypatch.setattr(module, "find_slow_ranks", lambda *_: slow)
+    alignment = aligned(ROWS)
+    noise = noiseless(alignment)
+    found, _ = _find(alignment, noise, other_device=False)
+    assert kinds_of(found) == {MUL: "slow rank", TANH: "fewer calls"}
+    assert found[0] == slow
+    assert kinds_of(_find(alignment, noise, other_device=True)[0]) == EDITS | {ADD: "slower"}
+    assert kinds_of(_find(alignment, PairNoise(alignment), other_device=False)[0]) == EDITS
+
+
+def test_recognised_nodes_are_in_no_other_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Finding("larger", frozenset({TOPK, ADD}), MUL, (1,), come=(TOPK,))
+    monkeypatch.setattr(module, "recognised", lambda *_: [one])
+    alignment = aligned(ROWS)
+    noise = noiseless(alignment)
+    found, _ = _find(alignment, noise, other_device=False)
+    assert kinds_of(found) == {MUL: "larger", TANH: "fewer calls"}
+    assert (found[0].change, found[0].error) == noise.change({TOPK, ADD})
+    assert kinds_of(_find(alignment, noise, other_device=True)[0]) == EDITS | {ADD: "slower"}
+
+
+def test_a_device_that_idles_is_part_of_the_first_edit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "waiting_nodes", lambda edit, _, claimed: {ADD} - claimed)
+    alignment = aligned(ROWS)
+    found, _ = _find(alignment, noiseless(alignment), other_device=False)
+    assert [(one.lead, set(one.idle), set(one.nodes), one.change) for one in found] == [
+        (TANH, {ADD}, {TANH, ADD}, 0.0),
+        (TOPK, set(), {TOPK}, 10.0),
+    ]
+
+
+def test_operators_with_other_kernels_are_one_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "many_swaps", lambda edits, _: edits)
+    claims: list[set[int]] = []
+    monkeypatch.setattr(kinds, "find_machine", lambda _, __, claimed, **___: claims.append(set(claimed)))
+    alignment = aligned(ROWS)
+    found, notes = _find(alignment, noiseless(alignment), other_device=False)
+    assert notes == ["2 operators run kernels with other names: they are compared by operator"]
+    assert kinds_of(found) == {TANH: "replaced", ADD: "slower"}
+    assert (set(found[0].nodes), found[0].change) == ({TANH, TOPK}, -10.0)
+    found, _ = _find(alignment, noiseless(alignment), other_device=True)
+    assert kinds_of(found) == {TOPK: "slower", TANH: "faster", ADD: "slower"}
+    assert claims == [{TANH, TOPK}, set()]
+
+
+def test_the_machine_and_the_host_have_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, host = finding("machine", 7.0, MUL), finding("host", 8.0, 2)
+    claims: list[set[int]] = []
+
+    def find_host(_: Alignment, __: Noise, ___: object, claimed: set[int]) -> Finding:
+        claims.append(set(claimed))
+        return host
+
+    monkeypatch.setattr(kinds, "find_machine", lambda *_, **__: machine)
+    monkeypatch.setattr(module, "find_host", find_host)
+    monkeypatch.setattr(module, "note_of", lambda _, step: [f"a step of {step:g} s"])
+    alignment = aligned(ROWS)
+    found, notes = _find(alignment, noiseless(alignment), other_device=False)
+    assert kinds_of(found) == EDITS | {MUL: "machine", ADD: "slower", 2: "host"}
+    assert claims == [{TOPK, TANH, MUL, ADD}]
+    assert notes == ["a step of 140 s"]
+
+
+def test_pairs_have_edits_and_slow_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    slower, alignment = finding("slower", 20.0, ADD), aligned(ROWS)
+    monkeypatch.setattr(module, "find_paired_slowdowns", lambda _, __, claimed: [] if ADD in claimed else [slower])
+    found, notes = _find(alignment, PairNoise(alignment), other_device=False)
+    assert kinds_of(found) == EDITS | {ADD: "slower"}
+    assert notes == []
+
+
+def test_a_side_without_times_has_findings_and_two_have_none() -> None:
+    sizes = [Row("forward", "range", 0, 0.0, 0.0), Row("topk", "operator", 1, 0.0, 0.0, (0, 1))]
+    empty = aligned(sizes)
+    assert _grouped_findings(empty, noiseless(empty), other_device=False) == ([], [])
+    one = aligned([*sizes[:1], Row("topk", "operator", 1, 0.0, 5.0, (0, 1))])
+    for alignment, kind in ((one, "appeared"), (replace(one, base=one.new, new=one.base), "vanished")):
+        found, _ = _grouped_findings(alignment, noiseless(alignment), other_device=False)
+        assert kinds_of(found) == {2: kind}
+
+
+def test_the_findings_of_timers(monkeypatch: pytest.MonkeyPatch) -> None:
+    slower, alignment = finding("slower", 20.0, ADD), aligned(ROWS)
+    monkeypatch.setattr(module, "find_in_series", lambda *_: ([slower], ["a note"]))
+    noise = SeriesNoise(alignment)
+    assert _grouped_findings(alignment, noise, other_device=False) == ([slower], ["a note"])
+    other = _grouped_findings(alignment, noise, other_device=True)
+    assert other == ([slower], ["a note", "the two sides ran on different devices"])
