@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.causes.align import Alignment, Finding
+from perfgate.causes.align import Alignment, Finding, TreeSide
 from perfgate.causes.host import HostSpeed, is_slower_itself
 from perfgate.causes.merged import Floats
 from perfgate.causes.noise import Noise, classes, standard_errors, time_errors
@@ -50,37 +50,40 @@ def find_edits(alignment: Alignment, claimed: Collection[int] = ()) -> list[Edit
     """Return the edits from the step down, without the claimed nodes, which other findings have."""
     base, new, change = alignment.base, alignment.new, alignment.more_calls
     error = np.hypot(standard_errors(base.counts, base), standard_errors(new.counts, new))
-    clear = np.abs(change) > np.maximum(_CLEAR_COUNT * error, 1e-6)
+    least = np.maximum(_CLEAR_COUNT * error, 1e-6)
+    is_rarer, is_more_often = change < -least, change > least
     found: list[Edit] = []
     waiting = [0]
     while waiting:
         parent = waiting.pop(0)
         below = [node for node in alignment.children[parent] if node not in claimed]
-        gone = tuple(node for node in below if clear[node] and change[node] < 0)
-        come = tuple(node for node in below if clear[node] and change[node] > 0)
+        gone = tuple(node for node in below if is_rarer[node])
+        come = tuple(node for node in below if is_more_often[node])
         if gone or come:
             found.append(Edit(parent, gone, come))
-        waiting += [node for node in below if not clear[node]]
+        waiting += [node for node in below if not (is_rarer[node] or is_more_often[node])]
     return found
 
 
 def kind_of(edit: Edit, alignment: Alignment) -> CauseKind:
     """The kind of an edit by its own calls; other edits are not looked at."""
-    base, new, busier = alignment.base, alignment.new, alignment.busier
-    lost = sum(max(-float(busier[node]), 0.0) for node in edit.gone)
-    gained = sum(max(float(busier[node]), 0.0) for node in edit.come)
-    larger = max(lost, gained)
-    come = edit.come if gained > _PART * larger else ()
-    gone = edit.gone if lost > _PART * larger else ()
-    if come and not gone and _waits(come, alignment):
-        return "sync"
-    if come and gone:
+    lost = {node: max(-float(alignment.busier[node]), 0.0) for node in edit.gone}
+    gained = {node: max(float(alignment.busier[node]), 0.0) for node in edit.come}
+    has_come = bool(edit.come) and sum(gained.values()) >= _PART * sum(lost.values())
+    has_gone = bool(edit.gone) and sum(lost.values()) >= _PART * sum(gained.values())
+    if has_come and has_gone:
         return "replaced"
-    if come:
-        fresh = sum(float(new.durations[node]) for node in come if not base.counts[node].any())
-        return "appeared" if fresh > gained / 2 else "more calls"
-    left = sum(float(base.durations[node]) for node in gone if not new.counts[node].any())
-    return "vanished" if left > lost / 2 else "fewer calls"
+    if has_come:
+        if _waits(edit.come, alignment):
+            return "sync"
+        return "appeared" if _has_few_of(alignment.base, gained) else "more calls"
+    return "vanished" if _has_few_of(alignment.new, lost) else "fewer calls"
+
+
+def _has_few_of(side: TreeSide, times: Mapping[int, float]) -> bool:
+    """True if a side makes none of these calls, or those that it makes have less than half of their time."""
+    made = [time for node, time in times.items() if side.counts[node].any()]
+    return not made or sum(made) < sum(times.values()) / 2
 
 
 def _waits(come: tuple[int, ...], alignment: Alignment) -> bool:
@@ -183,17 +186,16 @@ def find_machine(alignment: Alignment, noise: Noise, claimed: set[int], *, other
 
 def many_swaps(findings: Sequence[Finding], alignment: Alignment) -> list[Finding]:
     """Return the findings of operators that run other kernels; none unless these have most of the device's time."""
-    nodes, swaps = alignment.nodes, []
+    nodes, device, swaps = alignment.nodes, classes(alignment)["device"], []
     for one in findings:
-        kinds = {nodes[node].kind for node in (*one.gone, *one.come)}
-        is_operator = all(nodes[parent].kind == "operator" for parent in one.parents)
-        if one.gone and one.come and is_operator and kinds <= {*DEVICE_KINDS, "runtime"}:
+        kinds = [{nodes[node].kind for node in changed} for changed in (one.gone, one.come)]
+        are_kernels = all(own & {*DEVICE_KINDS} and own <= {*DEVICE_KINDS, "runtime"} for own in kinds)
+        if are_kernels and all(nodes[parent].kind == "operator" for parent in one.parents):
             swaps.append(one)
-    base, new = (side.durations for side in alignment.sides)
-    device = classes(alignment)["device"]
+    base, new = (np.where(device, side.durations, 0.0) for side in alignment.sides)
     gone = sum(float(base[node]) for finding in swaps for node in finding.gone)
     come = sum(float(new[node]) for finding in swaps for node in finding.come)
-    is_most = gone > _MOST_TIME * base[device].sum() and come > _MOST_TIME * new[device].sum()
+    is_most = gone > _MOST_TIME * base.sum() and come > _MOST_TIME * new.sum()
     return swaps if len(swaps) >= _OPERATORS and is_most else []
 
 
