@@ -6,9 +6,9 @@ A reader reads the first line of each kind by itself, and says what it did with 
     file.alike.step(text, at, 1, runs.follow, "")   the step of this line, and of lines without a step below it
     file.alike.plain()                              that is all: the next lines of this kind are read alike
 
-`at` is where the text begins in the line. The reader promises that it does the same with every line of a kind, apart
-from these numbers and from digits that change the meaning, such as a rank (`same`). What it does with a line depends on
-the lines before it only through `context` and the step.
+`at` is where the text begins in the line, and 1 the first step that a log prints. The reader promises that it does the
+same with every line of a kind, apart from these numbers and from digits that change the meaning, such as a rank
+(`same`). What it does with a line depends on the lines before it only through `context` and the step.
 
 Usual lines are read at once. A line is not usual if few lines of known kinds follow each other, if anything was wrong
 with it, or if its step does not follow the one before. The reader gets such a line by itself, in its turn.
@@ -27,8 +27,7 @@ from perfgate.readers.line_blocks import Line, select
 from perfgate.readers.values import Column
 
 _FEW = 16  # fewer lines together are read one by one
-#: The lines at the beginning of a file that are examined, whether they are usual or not.
-_FIRST = 8192
+_FIRST = 8192  # the lines at the beginning of a file that are examined, whether they are usual or not
 #: The bytes of the longest line of a kind; the most kinds after one context, and the most plans of one kind.
 _LONGEST_LINE, _MOST_KINDS = 4000, 4096
 #: Steps from here on are not exact as float64.
@@ -78,7 +77,7 @@ class _Noted(Struct):
         def number(text: str, at: int) -> PrintedNumber:
             found = PrintedNumber.at(line, at) if at >= 0 else None
             if found is None or found[1] != text or (text[0] == "-" and not float(text)):
-                raise ValueError  # also for -0: it is taken, but other numbers with this sign may be refused
+                raise ValueError  # also for -0: it is valid, but other numbers with this sign may not be
             return found[0]
 
         try:
@@ -91,7 +90,7 @@ class _Noted(Struct):
 
 
 class LogFile(Protocol):
-    """The file that is read: see `InputFile`."""
+    """The file that is read: see `InputFile`. `is_odd`: the line that is being read has more than its numbers."""
 
     alike: AlikeLines | None
     is_odd: bool
@@ -151,6 +150,7 @@ class AlikeLines:
     def is_worth(self, text: bytes) -> bool:
         """Return whether a block is searched for usual lines: not if less than an eighth of the lines were usual."""
         self._noted = _Noted()  # forget what was said of lines that are not walked
+        # The reader gets lines without NUL and escape sequences, so places in its text would not be those here.
         return self._taken * 8 >= self._seen - _FIRST and b"\0" not in text and b"\x1b" not in text
 
     def walk(self, text: bytes, number: int, words: Sequence[str], kept: Sequence[int]) -> Iterator[Line]:
@@ -191,8 +191,7 @@ class AlikeLines:
         """Give the usual lines from `at` on to their plans; return their end, the plans, and the context after them."""
         kinds, context, found = runs.kinds, self.context, list[_Plan]()
         known = self._kinds.setdefault(context, {})
-        same: tuple[int, ...] = ()
-        digits = runs.digits(same)
+        same, digits = tuple[int, ...](), runs.digits(())
         for index in range(at, len(kinds)):
             kind = known.get(kinds[index])
             if kind and kind.same != same:
@@ -213,6 +212,7 @@ class AlikeLines:
         known, noted = self._kinds.setdefault(context, {}), self._noted
         if not noted.is_plain or self._file.is_odd or runs.kinds[index] == _KEPT:
             return
+        # A \r before the end divides a line. In a line with other letters, places in its text are not those in bytes.
         if len(line) > _LONGEST_LINE or b"\r" in line[:-1] or not line.isascii():
             return
         plan = noted.plan(line, self.context)
@@ -227,65 +227,65 @@ class AlikeLines:
 
     def _read(self, runs: DigitRuns, number: int, plans: Sequence[_Plan]) -> bool:
         """Read usual lines; return False, and read nothing, if their steps do not follow each other."""
-        places = [np.array(plan.lines) for plan in plans]
-        # For each `Follow` and for the series: lines, and their steps as printed or from 0.
+        lines_of = [np.array(plan.lines) for plan in plans]
+        # For each `Follow`: lines, and their steps as printed. For the series: lines, and their steps from 0.
         follows: dict[tuple[Any, ...], list[tuple[Ints, Floats]]] = {}
         steps: list[tuple[Ints, Ints]] = []
-        for plan, at in zip(plans, places, strict=True):
+        for plan, lines in zip(plans, lines_of, strict=True):
             if plan.step:
                 place, first = plan.step
-                printed = runs.numbers(at, place)
-                follows.setdefault(plan.follow, []).append((at, printed))
+                printed = runs.numbers(lines, place)
+                follows.setdefault(plan.follow, []).append((lines, printed))
                 if first is not None and printed.max() >= _FIRST_INEXACT:
                     return False
                 if first is not None:
-                    steps.append((at, np.maximum(printed.astype(np.int64) - first, 0)))
+                    steps.append((lines, np.maximum(printed.astype(np.int64) - first, 0)))
         notes = [follow(*arguments, _in_order(found)[1]) for (follow, *arguments), found in follows.items()]
         if not all(notes):
             return False
         for note in notes:
             note()
-        self._add(runs, plans, places, _in_order(steps) if steps else None)
-        _call(runs, number, plans, places)
+        self._add(runs, plans, lines_of, _in_order(steps) if steps else None)
+        _call(runs, number, plans, lines_of)
         return True
 
     def _add(
-        self, runs: DigitRuns, plans: Sequence[_Plan], places: list[Ints], steps: tuple[Ints, Ints] | None
+        self, runs: DigitRuns, plans: Sequence[_Plan], lines_of: list[Ints], steps: tuple[Ints, Ints] | None
     ) -> None:
         """Add the numbers of usual lines to their series, each in the order of the lines."""
         # By the id of a column: the column, its numbers by lines, and the indices of the plans that add to it.
         found: dict[int, tuple[Column, list[tuple[Ints, Floats]], list[int]]] = {}
-        for index, (plan, at) in enumerate(zip(plans, places, strict=True)):
+        for index, (plan, lines) in enumerate(zip(plans, lines_of, strict=True)):
             for column, number in plan.adds:
                 _, parts, own = found.setdefault(id(column), (column, [], []))
-                parts.append((at, runs.numbers(at, number)))
+                parts.append((lines, runs.numbers(lines, number)))
                 own.append(index)
         shared: dict[tuple[int, ...], Ints | range] = {}  # columns of the same plans have the same steps
         for column, parts, own in found.values():
-            at, values = _in_order(parts)
+            lines, values = _in_order(parts)
             if self.current is not None and tuple(own) not in shared:
-                shared[tuple(own)] = self._steps_of(at, steps)
+                shared[tuple(own)] = self._steps_of(lines, steps)
             column.extend(values, shared.get(tuple(own)))
         if steps:
             self.current = int(steps[1][-1])
 
-    def _steps_of(self, at: Ints, steps: tuple[Ints, Ints] | None) -> Ints | range:
+    def _steps_of(self, lines: Ints, steps: tuple[Ints, Ints] | None) -> Ints | range:
         """Return the step of each line: its own, or the last one before it."""
         if steps is None:
-            return np.full(len(at), self.current)
-        before = np.searchsorted(steps[0], at, side="right")
+            return np.full(len(lines), self.current)
+        before = np.searchsorted(steps[0], lines, side="right")
         found: Ints = np.concatenate([[self.current], steps[1]])[before]
         each = int(found[1] - found[0]) if len(found) > 1 else 0
         is_range = each > 0 and bool((np.diff(found) == each).all())
         return range(int(found[0]), int(found[-1]) + 1, each) if is_range else found
 
 
-def _call(runs: DigitRuns, first: int, plans: Sequence[_Plan], places: Sequence[Ints]) -> None:
+def _call(runs: DigitRuns, first: int, plans: Sequence[_Plan], lines_of: Sequence[Ints]) -> None:
     """Call the functions of the plans, in the order of the lines, with the numbers that each gets."""
     calls: list[tuple[int, Callable[..., object], list[float]]] = []
-    for plan, at in zip(plans, places, strict=True):
+    for plan, lines in zip(plans, lines_of, strict=True):
         for function, numbers in plan.calls:
-            rows = zip(plan.lines, *(runs.numbers(at, number).tolist() for number in numbers), strict=True)
+            rows = zip(plan.lines, *(runs.numbers(lines, number).tolist() for number in numbers), strict=True)
             calls += [(line, function, row) for line, *row in rows]
     for line, function, row in sorted(calls, key=lambda call: call[0]):
         function(first + line, runs.line(line).decode(), *row)
@@ -295,6 +295,6 @@ def _in_order(parts: Sequence[tuple[Ints, Any]]) -> tuple[Ints, Any]:
     """Return the lines of several parts in order, with the numbers of each."""
     if len(parts) == 1:
         return parts[0]
-    at, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    order = np.argsort(at, kind="stable")
-    return at[order], values[order]
+    lines, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.argsort(lines, kind="stable")
+    return lines[order], values[order]

@@ -37,7 +37,7 @@ class RunBuilder:
         self.file, self.format = file, format_name
         self.json = json
         self.commit: str | None = None
-        self.measured: TimeAndPlace | None = None
+        self.measured: TimeAndPlace | None = None  # when, and on which machine
         self.facts: dict[str, Fact] = {}
         #: Fields that may be conditions and are no labels.
         self.unlabelled: dict[str, str] = {}
@@ -54,7 +54,7 @@ class RunBuilder:
         self._names: set[Key] = set()
         #: The table that has begun and has no row so far: what it is, and its line.
         self._rowless: tuple[str, int] | None = None
-        self._kept_lines = file.coverage.lines.read
+        self._kept_lines = file.coverage.lines.read  # by line, of some lines: the numbers that were read in it
 
     @property
     def json(self) -> JsonSource | None:
@@ -83,12 +83,12 @@ class RunBuilder:
 
     def add(self, column: Column, text: str, line: int, step: int | None = None) -> None:
         """Add a printed value to a series, or a problem; either all values of a series have a step, or none has."""
-        value, fault = checked(text, "s")
+        value, fault = checked(text, "s")  # negative values are refused in every unit
         if fault:
             self.refuse(column.key, fault, line)
             return
         column.values.append(value)
-        if line in self._kept_lines:
+        if line in self._kept_lines:  # as `coverage.mark`, with the step
             self._kept_lines[line] += (value,) if step is None else (value, step)
         if step is not None:
             column.steps.append(step)
@@ -123,7 +123,7 @@ class RunBuilder:
 
     def finish(self, series: Series) -> None:
         """Add a series that is complete, in base units."""
-        self.file.is_odd = True
+        self.file.is_odd = True  # so lines like this one are not read many at once
         if series.key not in self.finished:
             self.file.count("series", before=self.problems)
         self.finished[series.key] = series
@@ -149,7 +149,7 @@ class RunBuilder:
         numbers, good = measured(values, unit)
         first, last = (at(0), at(len(values) - 1)) if len(values) else (None, None)
         if isinstance(first, tuple) and isinstance(last, tuple) and first[:-1] == last[:-1] != ():
-            self.file.coverage.mark(self.json, first[:-1], None)  # all of the list
+            self.file.coverage.mark(self.json, first[:-1], None)  # all of the list; () would be the whole document
         else:
             for index, value in enumerate(values):
                 self.file.coverage.mark(self.json, at(index), value)
@@ -186,7 +186,7 @@ class RunBuilder:
             self.finish(Series(key, unit, "aggregate", _EMPTY, aggregate=statistics, printed_as=other))
 
     def single_values(self, names: re.Pattern[str]) -> None:
-        """Make series with one sample single values, from which no warm-up is dropped, if their names begin so."""
+        """Make each series with one sample a value, of which no warm-up is dropped, if `names` matches its metric."""
         for key in [key for key in self.columns if names.match(key.metric)]:
             column = self.columns[key]
             if len(column.values) == 1:
@@ -206,7 +206,7 @@ class RunBuilder:
         if found != key:
             if self._times_printed[key] == 2:
                 self.say("warning", "a name occurs again", at, f": {key.metric} is named {found.metric} here")
-            self._times_printed[key] = count - 1
+            self._times_printed[key] = count - 1  # the number in the new name
         return found
 
     # --- tables and problems ----------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ class RunBuilder:
         """Report a problem, without counting how many are alike."""
         if isinstance(at, tuple) and self.json:
             if self.json.report(self.report, severity, message, at, key) > self.file.limits.problems:
-                self.json.report_waiting()
+                self.json.report_waiting()  # raises OverLimit
             return
         place = at if isinstance(at, Location) else Location(self.file.name, at if isinstance(at, int) else None)
         self.file.count("problems", place.line, self.problems)

@@ -94,8 +94,8 @@ class FileCoverage:
         self._left: Counter[str] = Counter()
 
     def add_document(self, document: JsonSource) -> None:
-        """Keep a document, whose numbers are compared at the end; several runs in turn may have the same one."""
-        if not any(one is document for one in self._documents[-2:]):
+        """Keep a document, whose numbers are compared at the end; a run may have that of the run before it."""
+        if not any(one is document for one in self._documents[-2:]):  # all would take long, if each line is one
             self._documents.append(document)
 
     def leave(self, name: str, count: int = 1) -> None:
@@ -131,8 +131,8 @@ class FileCoverage:
         this format.
         """
         series = [one for run in runs for one in run.series]
-        of_documents = [one.lines for one in self._documents]
-        counts = self._left + self.lines.found(lambda: set(_known(series, runs)), beside, of_documents)
+        in_documents = [one.lines for one in self._documents]  # lines that are not compared as text
+        counts = self._left + self.lines.found(lambda: set(_known(series, runs)), beside, in_documents)
         is_estimate = self.lines.is_estimate
         for document in self._documents:
             fields = UnreadFields(document.read, beside, MOST_MARKS)

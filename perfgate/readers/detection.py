@@ -112,7 +112,6 @@ def read_within_limits(
     `name`: the format of the runs. `why`: how it was recognised. `reader`: reads the file. `beside`: a pattern of names
     of numbers that are not measurements in this format.
     """
-    known = file.problems
     try:
         runs = reader(file)
         longest = file.limits.name_bytes
@@ -123,7 +122,7 @@ def read_within_limits(
                 message = file.limits.beyond("name_bytes", "a name in this file is longer")
                 raise OverLimit(file.problem("error", message))
     except OverLimit as over:
-        problems = (*known, *over.before[:MAX_FAULTS], over.problem)
+        problems = (*file.problems, *over.before[:MAX_FAULTS], over.problem)
         return (Run(file.name, name, (), problems, recognised_by=why),)
     coverage = (file.coverage.found(file.name, runs, beside),)
     if fields := file.coverage.fields(runs, file.source.conditions):
@@ -144,11 +143,12 @@ def recognise(source: Source | InputFile, format: str | None = None) -> Recognit
     if not head.strip(b"\0"):
         nothing = "it contains only NUL bytes (a disk that was full, or a file that was not written to its end?)"
         return Recognition(None, nothing, file)
-    if not head.strip(b" \t\r\n\0") and len(head) < _WINDOWS[0]:
+    if not head.strip(b" \t\r\n\0") and len(head) < _WINDOWS[0]:  # the head is the whole file
         return Recognition(None, "the file is empty: it contains only blanks", file)
     kind = _binary(head, file.name)
     if format is not None:
         forced = find_format(format)
+        # A format with a signature, or of another package, may begin as one of `_BINARY`; no `magic` of perfgate does.
         reads_binary = forced and (forced.signature or (forced.package and forced.magic))
         if forced and (kind is None or reads_binary):
             return Recognition(forced, "--format", file)
