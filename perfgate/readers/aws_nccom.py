@@ -43,7 +43,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
             _row(run, "collective", row, path)
         return (run.run(),)
     run, collective, header = RunBuilder(file, NAME), "collective", list[str]()
-    begun = 0
+    begun = 0  # the line of a header whose `Avg bus bandwidth` has not come yet
     for line, text, _, ended in file.lines():
         cells = text.split()
         if command := _COMMAND.search(text):
@@ -71,7 +71,8 @@ def _row(run: RunBuilder, collective: str, row: Mapping[str, object], place: Pla
     times: dict[str, tuple[object, Place]] = {}
     for name, value in row.items():
         if time := _TIME.fullmatch(name):
-            times[statistic_of(time[1] or "avg") or "mean"] = (number(str(value)), place)  # `time(us)` is a mean
+            # `time(us)` is a mean; a statistic that is not known counts as one.
+            times[statistic_of(time[1] or "avg") or "mean"] = (number(str(value)), place)
         elif name in ("algbw(GB/s)", "busbw(GB/s)"):
             run.value(Key(f"{key.metric}.{name[:5]}", key.labels), "B/s", value, place, per=1e-9)
     Target(run, Key(f"{key.metric}.time", key.labels), per=1e6).aggregate(times)

@@ -108,6 +108,7 @@ _NOT_COUNTERS = re.compile(
 )
 #: By the kind of a record in the JSON: the first part of its metric. All other kinds are `api`.
 _GROUPS = {"kernel_dispatch": "kernel", "memory_copy": "memcpy", "marker_api": "range"}
+#: The fields with the name of a kernel; the first that is there counts.
 _NAMES = ("formatted_kernel_name", "demangled_kernel_name", "kernel_name")
 _NS = 1e9
 #: The kinds of records in the JSON that are not calls.
@@ -233,12 +234,12 @@ def _tool(calls: Calls, tool: Mapping[str, Any], place: Path) -> None:
 
 
 def _agent(run: RunBuilder, agents: Mapping[Any, Mapping[str, Any]], info: Mapping[str, Any]) -> str:
-    """Return the number of the GPU that ran a kernel, and keep its name."""
+    """Return the number of the GPU in a `dispatch_info`, and keep its name; "" for a record without one."""
     handle = mapping(info.get("agent_id")).get("handle")
     agent = agents.get(handle, {})
     if isinstance(name := agent.get("product_name") or agent.get("name"), str) and name:
         run.facts.setdefault("gpu", name[:200])
-    number = agent.get("logical_node_type_id", handle)
+    number = agent.get("logical_node_type_id", handle)  # its number among the agents of one type
     return "" if number is None else str(number)
 
 

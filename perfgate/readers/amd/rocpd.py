@@ -66,7 +66,7 @@ class Calls:
         """Add all series to the run, with the label `device` if there are several agents."""
         several = len({agent for _, agent, _ in self._found} - {""}) > 1
         for (metric, agent, unit), values in self._found.items():
-            labels = {"device": agent.removeprefix("Agent ")} if several and agent else {}
+            labels = {"device": agent.removeprefix("Agent ")} if several and agent else {}  # CSV of ROCm 7: `Agent 4`
             numbers = in_base(np.frombuffer(values, np.float64), _NS if unit == "s" else 1.0)
             key = Key.of(metric, **labels)
             self.run.finished[key] = Series(key, unit, "samples", read_only(numbers))
@@ -109,9 +109,9 @@ class _Process:
         """Add the calls. Raises DatabaseFault."""
         calls, agents = self._calls, dict[object, str]()
         rows = self._rows("rocpd_info_agent", "id", "type", "type_index", "product_name", "name")
-        for id, kind, at, *names in rows:
+        for id, kind, index, *names in rows:
             if kind == "GPU":
-                agents[id] = str(at)
+                agents[id] = str(index)
                 for gpu in [one for one in names if isinstance(one, str) and one][:1]:
                     calls.run.facts.setdefault("gpu", gpu[:200])
         kernels = self._names("rocpd_info_kernel_symbol", "display_name")

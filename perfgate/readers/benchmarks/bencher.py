@@ -27,7 +27,7 @@ def _outline(outline: JsonOutline) -> str | None:
     known = any(measure in _MEASURES or outline.has(name, measure, "lower_value") for name, measure in measures)
     whole = all(token == "{" for path, token in outline.tokens.items() if len(path) < 3)
     only = all(path[2] in _VALUES for path in outline.tokens if len(path) == 3)  # a `unit` is of another tool
-    found = known and whole and only and ("*",) not in outline.tokens
+    found = known and whole and only and ("*",) not in outline.tokens  # `*`: a list
     return "a JSON document of Bencher's measures" if found else None
 
 

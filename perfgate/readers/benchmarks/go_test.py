@@ -69,5 +69,5 @@ def read(file: InputFile) -> tuple[Run, ...]:
             known = unit_of_text(printed) or unit_of_name(printed.replace("-", "_"))
             end, unit, per = _UNITS.get(printed) or (f".{printed}", *known)
             run.sample(Key.of(match[1] + end, **labels), unit, text, number, per=per)
-    run.single_values(re.compile(""))
+    run.single_values(re.compile(""))  # whatever its name is, a benchmark that ran once has one value
     return (run.run(),)

@@ -72,7 +72,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         for metric, source in _metrics(to, measured).items():
             if benchmark.repetitions:
                 present = {(*path, source): row[source] for path, row in measured if source in row}
-                metric.samples_at([*present.values()], [*present].__getitem__)
+                metric.samples_at([*present.values()], path_of=[*present].__getitem__)
             else:
                 _aggregate(metric, source, benchmark.aggregates)
             for path, row in benchmark.failed:
@@ -97,9 +97,9 @@ def _benchmarks(data: Mapping[str, Any], run: RunBuilder) -> dict[tuple[str, int
             run.say("error", "an aggregate without a name is left out", path, f": {name}")
         if statistic not in (None, *_AGGREGATES):
             continue
-        index = row.get("repetition_index") if statistic is None else statistic
-        occurrence = seen[name, str(index)] if index is not None else 0
-        seen[name, str(index)] += 1
+        which = row.get("repetition_index") if statistic is None else statistic  # None in old files
+        occurrence = seen[name, str(which)] if which is not None else 0
+        seen[name, str(which)] += 1
         benchmark = found.setdefault((name, occurrence), _Benchmark(path))
         if row.get("error_occurred"):
             benchmark.failed.append((path, row))
@@ -132,7 +132,7 @@ def _aggregate_name(row: Mapping[str, Any], name: str) -> str:
 
 def _metrics(to: Target, rows: Rows) -> dict[Target, str]:
     """Return, by series of a benchmark, the field of its rows; if the time unit is unknown, no times, and an error."""
-    unit = rows[0][1].get("time_unit", "ns") if rows else "s"
+    unit = rows[0][1].get("time_unit", "ns") if rows else "s"  # if all rows failed, any unit, to refuse the times
     per = _PER.get(unit) if isinstance(unit, str) else None
     for path, row in rows:
         if per is None or row.get("time_unit", "ns") != unit:

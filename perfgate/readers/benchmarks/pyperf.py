@@ -27,7 +27,7 @@ METRICS = "the benchmark's name"
 CHECKED = "pyperf 2.10.0: a file that it wrote"
 FORMAT = Format(NAME, __name__, json=("with the 'runs' of pyperf", "benchmarks.*.runs=["))
 _UNITS = {"second": "s", "byte": "B", "integer": "1"}
-#: One process: the list of its values, their printed unit, the path of the list, and its CPU.
+#: One process: the list of its values (of one, if the file has no list), their printed unit, its path, and the CPU.
 _Process = tuple[list[Any], object, Path, object]
 
 

@@ -57,7 +57,7 @@ def _record(runs: RecordRuns, source: JsonSource, path: Path, record: Mapping[st
     metric = mapping(record.get("metric"))
     name, values = metric.get("name"), metric.get("benchmark_values")
     if not isinstance(name, str) or not name or source.loaded.problems:
-        run = runs.run_of(None, source)
+        run = runs.run_of(None, source)  # a run of its own, for the problems
         run.report_problems()
         if not source.loaded.problems:
             run.say("error", "a record has no metric with a name; left out", path)

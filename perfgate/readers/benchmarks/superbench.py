@@ -76,7 +76,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for line, text in _documents(file):
         loaded = load_json(text, file.name, file.limits, finite=False)
         source = JsonSource(loaded, line)
-        if loaded.problems:
+        if loaded.problems:  # its numbers are compared as those of a text
             file.coverage.lines.keep(text.encode(), (line,))
         for problem in loaded.problems:
             run.say(problem.severity, problem.message, source.moved(problem.at))
@@ -93,7 +93,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _documents(file: InputFile) -> Iterator[tuple[int, str]]:
-    """Yield the documents of a file, each with its first line: one, or one on each line."""
+    """Yield the documents of a file, each with its first line: one, or one on each line; the last may be cut off."""
     text = file.whole() or ""
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if lines and all(line.lstrip().startswith("{") and line.rstrip().endswith("}") for _, line in lines[:-1]):
@@ -131,7 +131,7 @@ def _rank(run: RunBuilder, benchmarks: list[Any]) -> None:
         raw = mapping(benchmark.get("raw_data"))
         for metric, values in mapping(benchmark.get("result")).items():
             each = values if isinstance(values, list) else [values]
-            run.file.coverage.mark(run.json, (index, "result", metric), values)
+            run.file.coverage.mark(run.json, (index, "result", metric), values)  # also if its steps are read
             for number, value in enumerate(each):
                 key = Key(f"{name}/{number}/{metric}" if len(each) > 1 else f"{name}/{metric}")
                 # `raw_data` has a list for each run: the values of its steps, if the benchmark is one of models

@@ -101,9 +101,10 @@ def _of_log(run: RunBuilder, lines: Iterable[tuple[int, str]]) -> Iterator[_Resu
     broken: Embedded | None = None  # the last document that was broken off before its times
     for item in embedded(lines, run.file.limits, also=_BETWEEN):
         if not isinstance(item, Embedded):
-            name = item[1][1] or name
-            if broken and not item[1][1]:
-                run.say("error", f"{BROKEN}; its times come on line {item[0]}", broken.line)
+            line, between = item
+            name = between[1] or name
+            if broken and not between[1]:
+                run.say("error", f"{BROKEN}; its times come on line {line}", broken.line)
                 broken = None
         elif item.fault:
             if item.fault_matters("times"):
@@ -120,7 +121,8 @@ def _of_log(run: RunBuilder, lines: Iterable[tuple[int, str]]) -> Iterator[_Resu
 def _of_document(run: RunBuilder, source: JsonSource, name: str | None, line: int) -> Iterator[_Result]:
     """Yield the results of a JSON document that begins on `line`, and report its faults if it has any result.
 
-    A result without a field `name` is named by its key in the document, or by `name`, which was printed before.
+    A result without a field `name` is named by its key in the document, or by `name`, which was printed before. A
+    document on line 1 may be the whole file, so its faults are always reported.
     """
     run.json, document, results = source, source.loaded, list[_Result]()
     whole: list[tuple[Path, Any]] = [((), document.data)]

@@ -51,12 +51,12 @@ def read(file: InputFile) -> tuple[Run, ...]:
             parts = [(name.rpartition("-")[::2], _TRUTH.get(text, text)) for name, text in cells]
             keys = [Key.of(f"{backend}.{metric}" if backend else metric, x=x) for (backend, metric), _ in parts]
             if is_whole and not runs.run.finished.keys().isdisjoint(keys):
-                runs.banner(line)
+                runs.banner(line)  # the next run begins
             for key, ((_, metric), text) in zip(keys, parts, strict=True):
                 if number(text) is not None:
                     unit, per = _UNITS.get(metric) or unit_of_name(metric)
                     runs.run.value(runs.run.unique(key, line), unit, text, line, per=per)
-                elif text and metric in (*_UNITS, "speedup", "accuracy"):
+                elif text and metric in (*_UNITS, "speedup", "accuracy"):  # other columns may be texts
                     runs.run.refuse(key, f"the backend failed: {text[:200]!r}", line)
         is_whole = x == "average" or (is_whole and x in _SKIPPED)
     if not is_whole:
