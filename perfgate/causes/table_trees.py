@@ -64,10 +64,15 @@ class TableRow(Struct, frozen=True):
 
 
 def _trees(run: Run, own: str) -> tuple[CallTree, ...]:
-    """The trees of devices or of the host, one for each rank. `own` is a key of `_OWN_TIMES`."""
+    """The trees of devices or of the host, one for each rank. `own` is a key of `_OWN_TIMES`.
+
+    Of the stages of Lightning, only `fit` counts if the run has it: its steps are those of the training.
+    """
+    has_fit = any(series.key.label("stage") == "fit" for series in run.series)
     by_rank: dict[str, list[Series]] = defaultdict(list)
     for series in run.series:
-        if {name for name, _ in series.key.labels} <= {"rank", "device", "action", "stage"}:
+        is_of_steps = not has_fit or series.key.label("stage") in (None, "fit")
+        if is_of_steps and {name for name, _ in series.key.labels} <= {"rank", "device", "action", "stage"}:
             by_rank[series.key.label("rank") or ""].append(series)
     found = (_tree(rank, series, own) for rank, series in sorted(by_rank.items()))
     return tuple(tree for tree in found if tree is not None)

@@ -287,3 +287,11 @@ def test_a_tree_of_each_rank() -> None:
         labels: Any = {label: "0"}
         pair = (row("kernel.mm", 1.0, **labels), row("kernel.add", 1.0, **labels))
         assert len(_trees(Run("x", "test", pair), DEVICE)) == 1
+
+
+@pytest.mark.parametrize(("other", "expected"), [("fit", [3.0, 4.0]), ("validate", [11.0, 4.0])])
+def test_only_the_training_counts_if_the_run_has_it(other: str, expected: list[float]) -> None:
+    of_stages = (row("kernel.mm", 2.0, stage=other), row("kernel.mm", 8.0, stage="test"))
+    rows = (row("kernel.mm", 1.0), *of_stages, row("kernel.add", 4.0))
+    (tree,) = _trees(Run("x", "test", rows), DEVICE)
+    assert tree.wall[1:, 0].tolist() == expected
