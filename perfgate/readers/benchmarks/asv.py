@@ -67,26 +67,26 @@ def _cells(run: RunBuilder, row: object, columns: list[Any], path: Path) -> dict
 
 def _add(run: RunBuilder, name: str, cells: Mapping[str, tuple[Any, Path]]) -> None:
     """Add the results of a benchmark with each combination of its parameters, from its cells and their paths."""
-    result, place = cells.get("result", (None, ("results", name)))
+    result, of_result = cells.get("result", (None, ("results", name)))
     parameters, _ = cells.get("params", (None, ()))
     samples, of_samples = cells.get("samples", (None, ()))
     keys = _keys(name, [values for values in items(parameters) if isinstance(values, list)])
     if result is None:
         failed = [*itertools.islice(keys, MAX_FAULTS + 1)]
         for one in failed[:MAX_FAULTS]:
-            run.refuse(one, "the benchmark failed: its result is null", place)
+            run.refuse(one, "the benchmark failed: its result is null", of_result)
         if len(failed) > MAX_FAULTS:  # too many to name, so an error of the whole run
-            run.say("error", f"{name} failed with all its parameters: its result is null", place)
+            run.say("error", f"{name} failed with all its parameters: its result is null", of_result)
         return
     unit = next((unit for unit, pattern in _UNITS if pattern.match(name.rpartition(".")[2])), "1")
     several = result if isinstance(result, list) else [result]
     for index, value in enumerate(several):
         if (key := next(keys, None)) is None:
-            run.say("error", f"{name} has more results than parameters; the rest is left out", place)
+            run.say("error", f"{name} has more results than parameters; the rest is left out", of_result)
             break
-        to = Target(run, run.unique(key, place), unit)
+        to = Target(run, run.unique(key, of_result), unit)
         taken = samples[index] if isinstance(samples, list) and index < len(samples) else None
-        at = (*place, index) if several is result else place
+        at = (*of_result, index) if several is result else of_result
         if isinstance(taken, list) and taken:
             to.samples(taken, (*of_samples, index))
         elif value is None:

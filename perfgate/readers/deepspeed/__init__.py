@@ -131,7 +131,7 @@ class _Log:
 
         The running average is not a sample: it depends on all the values before it. GB is 1024**3 bytes.
         """
-        if lines.CHAT_WORD in line:
+        if lines.CHAT_WORD in line:  # a line of DeepSpeed-Chat
             lines.add_chat(self.runs.run, line, number)
             self.runs.run.traceback = None
         for count, settings in lines.throughputs(line):
@@ -200,15 +200,15 @@ class _Log:
         before = self.runs.run
         ended = before.timers.ended_steps
         self.runs.count(counter, value, number, fraction)
-        if ended is None:
+        if ended is None:  # several ranks print timers, or none does
             return
         if self.runs.run is before:
             before.progress.note(counter, value, ended)
             return
         steps = before.progress.steps_of_restart(counter, value, ended)
-        if steps is not None and ended - steps > 0:
+        if steps is not None and steps < ended:  # else nothing would be left to the run before
             if self.usual:
-                self.usual.read_values()
+                self.usual.read_values()  # into the tables, whose rows are handed over
             before.timers.hand_over(self.runs.run.timers, ended - steps)
             self.runs.run.progress.note(counter, value, steps)
             moved = f"the step counter shows that the last {steps} steps before this line belong to the run after it"
@@ -223,7 +223,7 @@ class _Log:
 
     def launcher(self, number: int, line: str) -> None:
         """A line that a launcher prints once, before anything is measured."""
-        if "[runner.py:" in line and "cmd =" not in line:
+        if "[runner.py:" in line and "cmd =" not in line:  # of its lines, only that with the command comes once
             return
         self.has_launcher = True
         self.runs.banner(number)
@@ -248,7 +248,7 @@ class _Log:
     def whole_records(self, number: int, line: str) -> str:
         """Return the last line of a file, which has no line end, without its last record: it may be cut in a number."""
         start = lines.last_start(line)
-        is_in_table = self.blocks is not None and any(block.is_open for block in self.blocks[1:])
+        is_in_table = self.blocks is not None and any(block.is_open for block in self.blocks[1:])  # memory has no table
         if start is None and not (line.strip() and is_in_table):
             return ""
         self.runs.run.say("warning", "the last record is cut off; left out", number)

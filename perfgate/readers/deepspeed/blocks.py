@@ -124,6 +124,7 @@ class MemoryUsage:
     """The lines of `see_memory_usage` while a log is read."""
 
     def __init__(self) -> None:
+        #: The message that a logger printed for the next numbers, and the previous line.
         self._logged = self._previous = ""
         #: The number of the previous line; a gap shows a record of timers between, which was read with others.
         self._number = 0
@@ -201,7 +202,7 @@ class CommsSummary:
             run.say("error", "a row of the comms logger cannot be read", number)
             return
         run.table_row()
-        run.file.coverage.lines.tell(number)
+        run.file.coverage.lines.tell(number)  # all its cells are read below
         op, caller = self._collective.groups()
         printed = dict(zip(self._columns, cells, strict=True))
         count = printed.get("Count", "")
@@ -243,14 +244,14 @@ class FlopsSummary:
     def _row(self, run: RunBuilder, number: int, found: re.Match[str]) -> None:
         label, text, prefix, printed_unit = found[1].replace("gpu", "GPU"), found[2], found[3] or "", found[4]
         if label == "world size" and text.isdecimal():
-            run.fact("world_size", int(text[:9]), number)
+            run.fact("world_size", int(text[:9]), number)  # at most 9 digits, as in `lines.FACTS`
         run.table_row()
         if label not in _FLOPS:
             return
         name, unit, expected = _FLOPS[label]
         key = Key(f"flops_profiler.{name}")
         fault = fault_of(text)
-        if printed_unit != expected and not (expected == "MACs" and printed_unit is None):
+        if printed_unit != expected and not (expected == "MACs" and printed_unit is None):  # `3.1 G` in old versions
             fault = f"{found[0].strip()!r} is not in {expected or 'numbers'}; left out"
         if fault:
             run.refuse(key, fault, number)

@@ -66,7 +66,7 @@ class Decimals(Struct, frozen=True):
     @classmethod
     def at(cls, numbers: Sequence[Number]) -> Decimals:
         """Return the decimals of a line with these numbers."""
-        words: list[tuple[int, int, int, int]] = []
+        words: list[tuple[int, int, int, int]] = []  # place, fraction mask, whole mask, factor
         firsts = []
         for end, whole, fraction in numbers:
             firsts.append(len(words))

@@ -1,4 +1,4 @@
-"""Lines that need no other line: throughput, and those of Megatron-LM, the pipeline engine, chats and open_clip.
+"""Lines that need no other line: throughput, and those of Megatron-LM, the pipeline engine, DeepSpeed-Chat, open_clip.
 
     [Rank 0] epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=3.1, CurrSamplesPerSec=3.2, MemAllocated=4GB
 
@@ -19,7 +19,6 @@ Sources: deepspeedai/DeepSpeed `runtime/pipe/engine.py`, DeepSpeedExamples `dsch
     Train Epoch: 0 [...] Global Steps: 101 Data (t): 0.001 (0.002) Batch (t): 1.856, 1057.47/s, 264.368/s/gpu LR: ...
 
 Source: mlfoundations/open_clip `training/train.py`; EVA-CLIP adds `Global Steps`.
-
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ def throughputs(line: str) -> Iterator[tuple[int, dict[str, str]]]:
     counts = [found for end in ends if (found := _COUNT_AT_END.search(line, line.rfind(" ", 0, end) + 1, end))]
     for count, after in zip(counts, [*counts, None][1:], strict=True):
         settings = dict(_SETTING.findall(line, count.end(), after.start() if after else len(line)))
-        if "SamplesPerSec" in settings:
+        if "SamplesPerSec" in settings:  # the name in old versions
             settings.setdefault("CurrSamplesPerSec", settings["SamplesPerSec"])
         yield int(count[1]), settings
 
@@ -131,7 +130,7 @@ def iterations(line: str) -> Iterator[tuple[re.Match[str], int, int]]:
     starts = [*ITERATION.finditer(line)]
     begins = [0, *(start.start() for start in starts[1:])]
     ends = [start.start() for start in starts[1:]] + [len(line)]
-    yield from zip(starts, begins, ends, strict=False)
+    yield from zip(starts, begins, ends, strict=False)  # a line without an iteration has a begin and no start
 
 
 def add_iteration(
@@ -166,7 +165,7 @@ def plain(label: str) -> str:
 
 
 def add_chat(run: RunBuilder, text: str, line: int) -> None:
-    """Add `chat.e2e_latency`, ... (s) and `chat.samples_per_second`, but not the running average."""
+    """Add `chat.e2e_latency`, ... (s) and `chat.samples_per_second`, not the running average; values are counted."""
     for name, printed in _CHAT.findall(text):
         if known := _CHAT_METRICS.get(name):
             column = run.column(Key(known.metric), known.unit)
@@ -203,13 +202,14 @@ class Progress(Struct, frozen=True):
 
     def note(self, counter: str, value: int, ended: int) -> None:
         """Keep a counter's value and the number of steps that have ended."""
-        before, _, steady = self._seen.get(counter, (value - ended, 0, True))
-        self._seen[counter] = (value - ended, ended, steady and before == value - ended)
+        ahead = value - ended
+        before, _, steady = self._seen.get(counter, (ahead, 0, True))
+        self._seen[counter] = (ahead, ended, steady and before == ahead)
 
     def steps_of_restart(self, counter: str, value: int, ended: int) -> int | None:
         """Return how many of the ended steps belong to a restart whose counter is `value`; None if unknown."""
-        ahead, before, steady = self._seen.get(counter, (0, 0, False))
+        ahead, ended_before, steady = self._seen.get(counter, (0, 0, False))
         if not steady or ahead not in (0, 1):  # any other lead means that this run itself did not begin at 0
             return None
         steps = value - ahead
-        return steps if 0 <= steps <= ended - before else None
+        return steps if 0 <= steps <= ended - ended_before else None

@@ -254,5 +254,5 @@ def fields_of(record: str) -> Iterator[tuple[str, str]]:
             continue
         if not _NEXT.match(record, at) and _MORE.search(record, at):
             at = record.index("|", at)
-            value = record[found.start(2) : at]
+            value = record[found.start(2) : at]  # with the odd text, so that it is refused
         yield name, _GLUED_RANK.sub("", value).strip()
