@@ -48,17 +48,17 @@ class PrintedNumber(Struct, frozen=True):
 
     @classmethod
     def at(cls, line: bytes, place: int) -> tuple[PrintedNumber, str] | None:
-        """Return the number that is printed at a place of a line, and its text without commas; None for another."""
+        """Return the number printed at a place of a line, and its text without commas; None if there is none."""
         found = _NUMBER.match(line, place)
         if found is None:
             return None
         begins = [run.start() for run in _RUN.finditer(line)]
         first = bisect_left(begins, found.start(2))
-        whole = found[2].count(b",") + 1
+        groups = found[2].count(b",") + 1  # `1,234` has two
         if begins[first : first + 1] != [found.start(2)] or line[found.end() : found.end() + 1].isdigit():
             return None  # it begins or ends inside of a run
         has_fraction = len(found[3] or b"") > 1
-        runs = whole + has_fraction
+        runs = groups + has_fraction
         has_exponent, is_small = found[5] is not None, found[4] == b"-"
         sign = (-1 if is_small else 1) if has_exponent else 0
         number = cls(first, runs, has_fraction, found[1] == b"-", first + runs if sign else 0, sign)
@@ -92,6 +92,7 @@ class DigitRuns:
         #: (lines,) The first run of each line.
         self.firsts: Ints = np.searchsorted(self.begins, self._starts[:-1])
         self.text = text
+        #: What `digits` returned, by its argument.
         self._digits: dict[tuple[int, ...], Sequence[tuple[bytes, ...]]] = {}
         #: The integer of the eight bytes from each place of the text behind 16 bytes of 0: so `[end + 8]` is the word
         #: before the place `end` of the text.
@@ -131,10 +132,11 @@ class DigitRuns:
             value, length = self.whole(first + run)
             count = count + length
             found = found * _WHOLE_POWERS[np.minimum(length, _MOST_DIGITS)] + value
+        # `length` is that of the last run, which is the fraction.
         power = -length if number.has_fraction else np.zeros(len(lines), np.int64)
         if number.exponent:
             exponent, length = self.whole(self.firsts[lines] + number.exponent)
-            power = power + number.exponent_sign * np.where(length > 3, 1000, exponent)  # 1000 is beyond float64
+            power = power + number.exponent_sign * np.where(length > 3, 1000, exponent)  # 1000 makes it inexact
         inexact = (count > _MOST_DIGITS) | (np.abs(power) > _MOST_POWER)
         factor = _POWERS[np.minimum(np.abs(power), _MOST_POWER)]
         values: Floats = np.where(power < 0, found / factor, found * factor)

@@ -2,7 +2,8 @@
 
 Only one document is open at a time. It ends at its last bracket, and a line that cannot belong to it breaks it off, so
 one stray bracket never swallows a log. Printed objects are `Name(field=literal, ...)` as pydantic, dataclasses and rich
-print them; they are parsed with `ast`, never evaluated.
+print them; they are parsed with `ast`, never evaluated. Only those with `times` are kept, which
+`benchmarks.timeit` reads.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class _Open:
         foreign = self.depth and not _BLANKS.fullmatch(line, at)
         if foreign and self._parts:
             return None
-        self._parts.append(line[begin:at])  # also a first line that breaks off, because it may be cut
+        self._parts.append(line[begin:at])  # also of a first line that breaks it off, for `fault_matters`
         return None if foreign or self.beyond else at
 
     def result(self) -> Embedded | None:
@@ -139,6 +140,7 @@ class _Line:
         self.text = text.replace("\u2502", " ")  # rich's indent guides
         #: The end of the part that has been read.
         self.at = 0
+        #: By pattern: the match that was found last; None if there is no more.
         self.found: dict[re.Pattern[str], re.Match[str] | None] = {}
 
     def next(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
@@ -153,7 +155,8 @@ class _Line:
         json = _NEXT_JSON.match(self.text, self.at) if self.at else None
         json = json or self.next(_JSON)
         call = self.next(_CALL)
-        # Most printed objects have no times, and are skipped quickly.
+        # Most printed objects have no times, and are skipped quickly. In one with a colon, `also` may match something,
+        # which does not count inside of an object.
         while call and (json is None or call.start() < json.start()):
             flat = _FLAT_CALL.match(self.text, call.start())
             if flat is None or "times" in flat[0] or ":" in flat[0]:
@@ -172,7 +175,7 @@ class _Line:
 def embedded(
     lines: Iterable[tuple[int, str]], limits: Limits, also: re.Pattern[str] | None = None
 ) -> Iterator[Embedded | tuple[int, re.Match[str]]]:
-    """Yield the documents in numbered lines, in order, and between them the matches of `also`."""
+    """Yield the documents in numbered lines, in order, and between them the matches of `also`, which have a colon."""
     document: _Open | None = None
     broken: list[_Open] = []
     for number, text in lines:
@@ -191,7 +194,7 @@ def embedded(
                     break
             if (used := document.feed(line.text, line.at)) is None:
                 broken.append(document)
-                if number == document.line:  # a later line may begin a document itself
+                if number == document.line:  # skip the rest; a later line may begin a document itself
                     line.at = len(line.text)
                 document = None
             elif document.depth == 0:

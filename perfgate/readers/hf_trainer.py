@@ -80,8 +80,7 @@ _ROUNDING = 1e-3
 _NO_METRICS = ("epoch", "step", "learning_rate")
 _SUMMARY = re.compile(r"(?:train|predict|test)_|total_flos$")
 _LAUNCHER = "Setting OMP_NUM_THREADS environment variable for each process"
-#: The longest row that `rich` has wrapped over several lines.
-_MAX_ROW = 1 << 14
+_MAX_ROW = 1 << 14  # the longest row that `rich` has wrapped over several lines
 _PAIR = re.compile(r"'([^'\s]{1,200})':\s*(?:'([^']*)'|([^\s,'{}\[\]()]+))\s*(?=[,}])")
 #: Epochs have up to 6 decimals, so a millionth is a step of their counter; larger epochs are not counted.
 _EPOCH_PARTS, _MOST_EPOCHS = 1_000_000, 1 << 40
@@ -116,11 +115,11 @@ def _times_in(row: Mapping[str, object]) -> Iterator[tuple[bool, float]]:
 
 
 def _add_times(run: RunBuilder, times: Sequence[tuple[bool, float]]) -> None:
-    """Add the parts of the training to its run, if there is only one training, with evaluations before its end."""
+    """Add the parts of the training, if there is only one, with evaluations before its end; none if they exceed it."""
     trainings = [at for at, (is_whole, _) in enumerate(times) if is_whole]
     if len(trainings) == 1 and (evaluation := sum(seconds for _, seconds in times[: trainings[0]])):
         whole = times[trainings[0]][1]
-        add_times(run, metrics(with_rest({EVALUATION: evaluation}, whole, _ROUNDING * whole) or {}))
+        add_times(run, metrics(with_rest({EVALUATION: evaluation}, whole, rounding=_ROUNDING * whole) or {}))
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -141,7 +140,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     run.single_values(_SUMMARY)
     for name, value in _metrics({} if isinstance(history, list) else data):
         run.value(Key(name), unit_of(name), value, (name,))
-    run.report_problems(numbers=False)
+    run.report_problems(numbers=False)  # a value that is not finite was refused with its metric
     return (run.run(),)
 
 
@@ -180,11 +179,9 @@ class _ConsoleRun(RunBuilder):
 
     def __init__(self, file: InputFile) -> None:
         super().__init__(file, NAME)
-        #: For each metric of the summary that is printed twice, the second line.
-        self.again: dict[Key, int] = {}
+        self.again: dict[Key, int] = {}  # for each metric of the summary that is printed twice, the second line
         self.times: list[tuple[bool, float]] = []  # see `_times_in`
-        #: Metrics that are only in tables so far.
-        self.rounded: set[Key] = set()
+        self.rounded: set[Key] = set()  # metrics that are only in tables so far
 
     def run(self, part: int | None = None) -> Run:
         for key, line in [*self.again.items()][:1]:  # one stands for all
@@ -200,7 +197,7 @@ class _Console:
 
     def __init__(self, file: InputFile) -> None:
         self.file = file
-        self.alike = AlikeLines(file)
+        self.alike = AlikeLines(file)  # reads rows like one that it was told about many at once
         self.runs = Runs(lambda: _ConsoleRun(file))
         #: A row that began on an earlier line, and that line.
         self.begun, self.line = "", 0
@@ -209,9 +206,9 @@ class _Console:
     def read(self) -> tuple[Run, ...]:
         """Read every line with a quoted word, once; a row ends at its bracket, on its line or on a later one."""
         for line_number, line, _, ended in self.file.lines(("'", _LAUNCHER, _TITLE_WORD, _TABLE_WORD)):
-            self.file.is_odd |= bool(self.begun) or self.in_table
+            self.file.is_odd |= bool(self.begun) or self.in_table  # odd lines are read one by one
             if _LAUNCHER in line:
-                self.runs.banner(line_number)
+                self.runs.banner(line_number)  # the next run begins
             if self._table(line_number, line, ended):
                 continue
             self._rows(line_number, self._go_on(line))
@@ -264,6 +261,7 @@ class _Console:
             start = line.rfind("{'", at, end)  # behind a row that was broken off, the next one is read
             self._lost(line[at:start])
             if _ROW.search(line, start, end + 1):
+                # The value is the last group: 2 in quotes, or 3.
                 pairs = [(found, found.lastindex or 2) for found in _PAIR.finditer(line, start, end + 1)]
                 self._row(line_number, {found[1]: (found[group], found.start(group)) for found, group in pairs})
             at = line.find("{'", end)
@@ -274,10 +272,11 @@ class _Console:
         epoch, fault = checked(text, "1")
         if not fault and 0 <= epoch < _MOST_EPOCHS:
             self.runs.count("epoch", round(epoch * _EPOCH_PARTS), line)
-            self.alike.step(text, at, None, self._follow)
+            self.alike.step(text, at, first=None, follow=self._follow)
             self.alike.plain()
         run = self.runs.run
         run.times += _times_in({name: text for name, (text, _) in row.items()})
+        # `times` and `again` need each such row:
         run.file.is_odd |= any(name.endswith("_runtime") or _SUMMARY.match(name) for name in row if "loss" not in row)
         for name, (text, at) in row.items():
             if not _is_metric(name, text):
@@ -291,6 +290,7 @@ class _Console:
                 self.alike.number(run.columns[key], text, at)
 
     def _follow(self, epochs: Floats) -> Callable[[], None] | None:
+        """Count the epochs of rows that are read at once: see `Runs.follow`."""
         return self.runs.follow("epoch", np.round(epochs * _EPOCH_PARTS)) if epochs.max() < _MOST_EPOCHS else None
 
     def _value(self, key: Key, text: str, line: int) -> None:

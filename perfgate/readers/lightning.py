@@ -137,7 +137,7 @@ class _Reports:
         if report in self._seen:
             before = self.runs.run
             self.runs.banner(self._title_line or number)
-            if self.runs.run is not before:
+            if self.runs.run is not before:  # the one before has a measurement
                 self._seen.clear()
         self._seen.add(report)
         self._title_line = None
@@ -169,7 +169,7 @@ class _SimpleTable:
         """Read the next line; a line without a line end may be cut inside a number, so it is not a row."""
         text = line.rstrip()
         if self._ended or not text:
-            self._ended = self._ended or self._last_row is not None
+            self._ended = self._ended or self._last_row is not None  # a blank line before the first row ends nothing
         elif text.endswith(_SHORTEST_RULE):
             self._ended = self._is_whole = self._last_row is not None
         elif not ended:
@@ -185,6 +185,7 @@ class _SimpleTable:
         is_fit = self._labels.get("stage", "fit") == "fit"
         found = profiler_metrics(self._totals, self._total, is_whole=self._is_whole) if is_fit else {}
         self._ended = True
+        # `time.*` have no label stage: they are those of `fit`.
         add_times(self._run, found, {name: value for name, value in self._labels.items() if name == "rank"})
 
     def _row(self, number: int, text: str) -> None:
@@ -199,7 +200,7 @@ class _SimpleTable:
             self._total = self._total if seconds is None else seconds
             return
         if len(cells) < len(self._statistics) or all(number_of(cell) is None for cell in numbers.values()):
-            if "\t|" in text or (self._opened and text.lstrip(" >").startswith("|")):  # it has the bars of a row
+            if "\t|" in text or (self._opened and text.lstrip(" >").startswith("|")):  # bars of a row, perhaps quoted
                 self._run.say("error", "a row of the table cannot be read", number)
             return
         self._last_row = number
@@ -265,7 +266,8 @@ class _FunctionStats(Struct):
 
 
 def _add(run: RunBuilder, printed: str, labels: Labels, amounts: Mapping[str, Amount], line: int) -> None:
-    run.file.coverage.lines.tell(line)
+    """Add the statistics of an action or a function; a name that occurs again is `NAME#2`."""
+    run.file.coverage.lines.tell(line)  # the other numbers of the line follow from these
     key = run.unique(Key.of(printed, **labels), line)
     add_amounts(run, key, "s", amounts, line)
 

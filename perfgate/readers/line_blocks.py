@@ -63,7 +63,7 @@ def select(data: bytes, numbers: Sequence[int], words: Sequence[str]) -> list[Li
     if first is None:
         return []
     lines = text.split("\n")
-    if first:
+    if first:  # "" asks for every line
         rest = "\n".join([line for line in lines if first not in line])
         others = [word for word in words if word in rest]
     else:
@@ -75,6 +75,7 @@ def select(data: bytes, numbers: Sequence[int], words: Sequence[str]) -> list[Li
     ]
     if "\r" not in text:
         return found
+    # A progress bar prints itself again after each `\r`: each time it is a line.
     return [
         (at, part, known, True)
         for at, line, known, _ in found

@@ -64,7 +64,7 @@ def _outline(outline: JsonOutline) -> str | None:
 FORMAT = Format(
     NAME,
     __name__,
-    markers={
+    markers={  # without the timers of the start, which are above DeepSpeed's
         "elapsed time per iteration": r"\biteration\s{1,40}\d+/\s{0,40}\d+ \|.{0,300}?elapsed time per iteration",
         "across ranks (ms):": r"across ranks \(ms\):(?!\s{0,20}(?:load-checkpoint|model-and-opt))",
         "time (ms) |": rf"time \(ms\) \|{lines.MEGATRON_TIMERS}",
@@ -127,7 +127,7 @@ class _Block(Struct, frozen=True):
     kind: str = ""
     #: With `times`: the timer whose ranks follow.
     timer: str = ""
-    is_empty: bool = False  # True if the block has no row so far
+    is_empty: bool = False  # True if this block, or the last one before, has no row so far
 
 
 class _Log:
@@ -137,8 +137,8 @@ class _Log:
         self.file = file
         self.runs = Runs(lambda: _LogRun(file))
         self.times = MegatronTimes()
-        self.usage = MemoryUsage()
-        self.alike = AlikeLines(file)
+        self.usage = MemoryUsage()  # of DeepSpeed
+        self.alike = AlikeLines(file)  # reads lines like one that it was told about many at once
         self.alike.current, self.alike.context = 0, _Block()
 
     @property
@@ -147,7 +147,7 @@ class _Log:
         return self.alike.context  # type: ignore[return-value]
 
     def read(self) -> tuple[Run, ...]:
-        for number, line, _, ended in self.file.lines(around=(MEMORY_WORD,)):
+        for number, line, _, ended in self.file.lines(around=(MEMORY_WORD,)):  # its message is above
             if ended:
                 self._line(number, line)
                 self.usage.line(self.runs.run, number, line)
@@ -167,7 +167,7 @@ class _Log:
             self.alike.context = _Block(found[1], is_empty=True) if found else _Block(is_empty=self.block.is_empty)
             if found:
                 self.runs.run.table("timers", number)
-                self.alike.call(lambda number, _: self.runs.run.table("timers", number))
+                self.alike.call(lambda number, _: self.runs.run.table("timers", number))  # also for lines like it
         elif self.block.kind:
             self._row(number, line)
         if not any(word in line for word in _ODD_WORDS) and not _DEEPSPEED.search(line):
@@ -187,7 +187,7 @@ class _Log:
             self.runs.count("iteration", count, number)
             self.alike.current = max(count - 1, 0)
             self.alike.context = _Block(is_empty=self.block.is_empty)
-            self.alike.step(found[1], found.start(1), 1, self.runs.follow, "iteration")
+            self.alike.step(found[1], found.start(1), 1, self.runs.follow, "iteration")  # the first is 1
             lines.add_iteration(self.runs.run, line, (begin, end), self.alike.current, number)
 
     def _timers(self, number: int, line: str) -> None:
@@ -216,7 +216,7 @@ class _Log:
         column = run.column(key, "s", 1000)
         run.add(column, text, number, self.alike.current)
         self.alike.number(column, text, at)
-        if self.times.timer(key, text):
+        if self.times.timer(key, text):  # a part of the job's time, also in lines like this one
             self.alike.call(lambda _, __, value: self.times.timer(key, repr(value)), (text, at))
 
     def _row(self, number: int, line: str) -> None:
@@ -254,7 +254,7 @@ class _Log:
         """Read the world size; the line of a launcher begins a new run."""
         if _LAUNCHER in line:
             self.runs.banner(number)
-            self.alike.current = self.alike.current if self.runs.run.has_measured else 0
+            self.alike.current = self.alike.current if self.runs.run.has_measured else 0  # 0: a new run has begun
         found = _WORLD_SIZE.search(line)
         if found and "config.py" not in line:  # DeepSpeed's, which counts data-parallel ranks
             self.runs.run.fact("world_size", int(found[1]), number)
@@ -275,14 +275,14 @@ def _golden(file: InputFile) -> Run:
     loaded = load_json(file.whole() or "{}", file.name, file.limits)
     run = RunBuilder(file, NAME, JsonSource(loaded))
     for name, series in mapping(loaded.data).items():
-        if name == "iteration_timing_avg":
+        if name == "iteration_timing_avg":  # a number, not a series
             run.value(Key("iteration_time"), "s", series, (name,))
         elif isinstance(series, dict):
             metric, unit = _GOLDEN.get(name, (lines.plain(name), "1"))
             for step, value, path in _golden_values(series):
                 if value != "nan":
                     run.sample(Key(metric), unit, value, (name, "values", *path), step=step)
-    run.report_problems(numbers=False)
+    run.report_problems(numbers=False)  # a value that is not finite was refused with its metric
     return run.run()
 
 
@@ -297,4 +297,4 @@ def _golden_values(series: dict[str, Any]) -> Iterator[tuple[int, object, Path]]
         first = start if isinstance(start, int) and 0 <= start < 1 << 53 else 0
         each = interval if isinstance(interval, int) and 0 < interval < 1 << 32 else 1
         for index, value in enumerate(values):
-            yield first + index * each, value, (index,)
+            yield first + index * each, value, (index,)  # such files count from 0
