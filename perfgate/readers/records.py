@@ -52,15 +52,15 @@ def _load(file: InputFile, format_name: str) -> tuple[JsonDocument, RunBuilder]:
 def load(file: InputFile, format_name: str) -> tuple[Mapping[str, Any], RunBuilder]:
     """Return the JSON object in a file (empty if there is none), and a run with the problems of the JSON."""
     loaded, run = _load(file, format_name)
-    if loaded.data is None and (printed := console(loaded.text)):
-        run.say("error", printed)
+    if loaded.data is None and (advice := console(loaded.text)):  # the text that a tool prints, not its JSON
+        run.say("error", advice)
     return mapping(loaded.data), run
 
 
 def documents(file: InputFile) -> Iterator[JsonSource]:
     """Yield the JSON documents of a file: one, or one on each line; then report the problems of each."""
     text = file.whole()
-    whole = load_json("{}" if text is None else text, file.name, file.limits, finite=False)
+    whole = load_json("{}" if text is None else text, file.name, file.limits, finite=False)  # None: too large
     # More than one document: one on each line, if the first line ends as JSON does; otherwise the text is damaged.
     lines: list[tuple[int, str]] = []
     if text and any("Extra data" in problem.message for problem in whole.problems):
@@ -84,7 +84,7 @@ def records(file: InputFile) -> Iterator[tuple[JsonSource, Path, dict[str, Any]]
         objects = [(path, one) for path, one in listed if isinstance(one, dict)]
         for path, one in objects or [((), {})]:
             yield source, path, one
-            source.report_waiting()
+            source.report_waiting()  # so that problems are in the order of the records
 
 
 def load_rows(file: InputFile, format_name: str) -> tuple[RunBuilder, list[tuple[Path, dict[str, Any]]]]:
@@ -94,7 +94,7 @@ def load_rows(file: InputFile, format_name: str) -> tuple[RunBuilder, list[tuple
 
 
 def rows(run: RunBuilder, data: Mapping[str, Any], *path: str | int) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the objects in a list of the document and their paths; anything else in it is an error."""
+    """Yield the objects in the list `data[path[-1]]`, and their paths; anything else in the list is an error."""
     listed = data.get(str(path[-1]))
     if isinstance(listed, list):
         yield from _objects(run, listed, path)
@@ -198,7 +198,7 @@ class Target(Struct, frozen=True):
     def _checked(self, value: object, path: Place) -> list[float]:
         """Return a list of one number; if it is not a measurement, an empty list, and a problem is reported."""
         numbers, good = measured([value], self.unit)
-        self.run.file.coverage.mark(self.run.json, path, value)
+        self.run.file.coverage.mark(self.run.json, path, value)  # so it is not reported as a number that nobody read
         if not good[0]:
             self.refuse(fault_in(value, self.unit), path)
         return [float(number) for number in numbers[good]]
@@ -222,7 +222,7 @@ def csv_rows(
         cells = cells_of(line.strip("\r\n"), delimiter)
         if cells and is_header(cells):
             header, begun = cells, begun or number
-            run.file.coverage.lines.headers[number] = header, delimiter
+            run.file.coverage.lines.headers[number] = header, delimiter  # names the cells that are not read
         elif not header or not line.strip():
             continue
         elif not ended:

@@ -40,11 +40,11 @@ class Runs(Generic[AnyBuilder]):
 
     def _begin(self, line: int) -> None:
         self.run = self._make()
-        self.run.file.count("runs", line, self._begun[0][0].problems if self._begun else ())
+        self.run.file.count("runs", line, before=self._begun[0][0].problems if self._begun else ())
         self._begun.append((self.run, line))
         self._counters: dict[str, float] = {}
         if self.run.file.alike:
-            self.run.file.alike.forget()
+            self.run.file.alike.forget()  # how lines are read many at once: into series of the run before
 
     def banner(self, line: int) -> None:
         """A launcher starts here: begin a new run, unless this one has measured nothing yet."""
@@ -52,7 +52,10 @@ class Runs(Generic[AnyBuilder]):
             self._begin(line)
 
     def count(self, counter: str, value: int, line: int, fraction: float = 1.0) -> None:
-        """Take a printed step counter: below `fraction` of its last value it begins a new run, with the same facts."""
+        """Take a printed step counter: below `fraction` of its last value it begins a new run, with the same facts.
+
+        `fraction`: below 1 if ranks that are some steps apart print the counter.
+        """
         if value < self._counters.get(counter, 0) * fraction and self.run.has_measured:
             facts = self.run.facts
             self._begin(line)
@@ -60,9 +63,9 @@ class Runs(Generic[AnyBuilder]):
         self._counters[counter] = value
 
     def follow(self, counter: str, values: Floats) -> Callable[[], None] | None:
-        """Do what `count` does with many values: return a function that keeps the last one.
+        """Do what `count` does with many values, when the returned function is called: it keeps the last value.
 
-        Return None if one of the values may begin a new run.
+        Return None if one of the values may begin a new run: then the lines are read one by one.
         """
         if values[0] < self._counters.get(counter, 0) or (np.diff(values) < 0).any():
             return None
@@ -91,8 +94,8 @@ class Runs(Generic[AnyBuilder]):
 
 
 def labels_of(file: InputFile, format_name: str, record: Mapping[str, Any]) -> Labels:
-    """Return the conditions in a record, which are labels of its metrics."""
-    more = file.source.conditions
+    """Return the conditions in a record, which are labels of its metrics; the heading above it may be one."""
+    more = file.source.conditions  # the names that the rule files add
     record = {"heading": file.heading(), **record} if "heading" in more else record
     return tuple(sorted(conditions_of(record, format_name, more).items()))
 
@@ -116,8 +119,8 @@ class RecordRuns:
     ) -> RunBuilder:
         """Return the run that this record belongs to. A record that cannot be read (None) gets its own run.
 
-        Records with equal conditions may still differ in `fields` that may be conditions, or in the heading above them:
-        then the later one is an error.
+        Records with equal conditions may still differ in `fields` that may be conditions, or in a text by the heading
+        above them: then the later one is an error. `json`: the document that the record is in.
         """
         run = self._run_of(record, json)
         labels = self._file.source.conditions  # the names that the rule files add
@@ -131,7 +134,7 @@ class RecordRuns:
             problem = mixed(names[0], first[names[0]], own[names[0]], "a record before", self._file.name)
             if problem.message not in {one.message for one in run.problems}:
                 run.report(problem.severity, problem.message, None)
-        about = f" with {record}" if len(self._first) > 1 else ""  # in a sweep, equal loads are compared
+        about = f" with {record}" if len(self._first) > 1 else ""  # in a sweep, runs are compared load by load
         run.unlabelled |= {f"{name}{about}": value for name, value in own.items()}
         return run
 

@@ -84,7 +84,7 @@ class InputFile:
         self.coverage = FileCoverage()
         self._stream = self._text_blocks()
         self._head: deque[bytes] = deque()
-        #: The last two blocks of the text that was read so far.
+        #: The last two blocks of the text that was read so far: its end may say that the job failed.
         self.last_blocks: tuple[bytes, bytes] = (b"", b"")
         self._counts: Counter[str] = Counter()
         #: The lines that were handed out last, and an iterator that knows how many of them were taken.
@@ -166,7 +166,7 @@ class InputFile:
     def lines(
         self, words: Sequence[str] = ("",), around: Sequence[str] = (), take: Take | None = None
     ) -> Iterator[Line]:
-        """Yield the lines in order; with `words`, only lines that contain one of them, which is much faster.
+        """Yield the lines (`Line`) in order; with `words`, only those that contain one of them, which is much faster.
 
         In a block with a word of `around`, and in the block after it, every line is yielded, and so is the line before:
         what is printed there (a title, the rows of a table) has a meaning only beside it.
@@ -191,7 +191,7 @@ class InputFile:
                 else:
                     after = number + text.count(b"\n") + 1
                     others, numbers = text, range(number, after)
-                kept = self.coverage.lines.keep(others, numbers)
+                kept = self.coverage.lines.keep(others, numbers)  # examples: which of their numbers are read?
                 begins = any(mark in others for mark in marks)
                 if begins and not wide:  # first the line before this block
                     skipped = clean(before.decode("utf-8", "replace"))
@@ -238,7 +238,7 @@ class InputFile:
             message = self.limits.beyond("line_bytes", "a line is read in pieces because it is longer")
             self.problems.append(self.problem("warning", message, number))
         if end := rest.rfind(b" ", 0, longest) + 1:
-            return rest[: end - 1] + b"\r", rest[end:]
+            return rest[: end - 1] + b"\r", rest[end:]  # a whole line, as no word is cut
         end = longest
         while end > longest - 4 and rest[end] & 0xC0 == 0x80:  # inside a UTF-8 character
             end -= 1

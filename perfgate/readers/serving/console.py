@@ -50,6 +50,7 @@ FORMAT = Format(
 WORD = "Serving Benchmark Result"
 _BEGIN = re.compile(r"={3,60} ?Serving Benchmark Result ?={3,60}")
 _END = re.compile(r"\s*(?:\S{1,60}\s+)?={20,}\s*")
+#: A row, perhaps behind what a launcher or a logger puts before each line: it ends with `]`, `|` or `>`.
 _ROW = re.compile(r"(?:.*?[\]|>] ?)?\s*([A-Z][\w ().,%/-]{1,60}):\s+([^\s:]{1,40})(?:\s.*)?")
 _ARGUMENTS = re.compile(r"\b(?:Namespace|ServerArgs)\((.*)")
 _ARGUMENT = re.compile(r"(\w{1,60})=(?:'([^']{0,300})'|([^\s,'()\[\]]{1,100}))")
@@ -78,7 +79,7 @@ _ROWS = {
     "Total token throughput (tok/s)": Field("total_token_throughput", "1/s"),
     "Total throughput (tok/s)": Field("total_throughput", "1/s"),
 }
-#: SGLang, whose blocks have a row "Backend", prints another name than it writes.
+#: SGLang, whose blocks have a row "Backend", has another name in its JSON than in the row that it prints.
 _SGLANG = {"total_token_throughput": "total_throughput"}
 #: The rows that are conditions, and the names of these conditions.
 _CONDITIONS = {
@@ -116,6 +117,7 @@ class _Log:
             self._before(line)
             if " requests/s, " in line and (found := _OFFLINE.search(line)):
                 labels = self._labels()
+                # The word keeps this record apart from a block with the same labels, so that both are in one run.
                 run = self.runs.run_of(("offline", labels), fields=self._fields())
                 for name, text in found.groupdict().items():
                     if text is not None:
@@ -167,6 +169,7 @@ class _Log:
         texts = self.arguments | {
             name: text for name, (text, _) in self.rows.items() if text[0].isalpha() and name not in _CONDITIONS
         }
+        # Integers, because only a number with the name of a size may be a condition.
         return {name: int(text) if text.isdecimal() else text for name, text in texts.items()}
 
     def _labels(self) -> Labels:

@@ -59,7 +59,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     data, run = load(file, NAME)
     labels = _conditions(file, mapping(data.get("input_config")))
     for name, metric in data.items():
-        if name in ("input_config", "sessions"):
+        if name in ("input_config", "sessions"):  # settings, and numbers of single sessions
             continue
         if name == "telemetry_stats":
             _telemetry(run, mapping(metric), labels)
@@ -73,8 +73,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _unit(text: object) -> tuple[str, float]:
-    """Return the base unit of a printed unit, and how many printed units are one base unit."""
-    return unit_of_text(str(text).removesuffix("/user")) or ("1", 1.0)
+    """Return the base unit of a printed unit, and how many printed units are one base unit; others are counts."""
+    return unit_of_text(str(text).removesuffix("/user")) or ("1", 1.0)  # "tokens/sec/user" is a rate
 
 
 def _metric(run: RunBuilder, key: Key, metric: Mapping[str, Any], unit: object, place: Path) -> None:
@@ -90,7 +90,7 @@ def _metric(run: RunBuilder, key: Key, metric: Mapping[str, Any], unit: object, 
 
 
 def _telemetry(run: RunBuilder, stats: Mapping[str, Any], labels: Labels) -> None:
-    """`{"gpu_power_usage": {"unit": "W", "gpu0": {"avg": 123}}}`."""
+    """Add the telemetry of genai-perf: `{"gpu_power_usage": {"unit": "W", "gpu0": {"avg": 123}}}`."""
     for name, metric in stats.items():
         for device, numbers in mapping(metric).items():
             if isinstance(numbers, dict):
@@ -99,7 +99,7 @@ def _telemetry(run: RunBuilder, stats: Mapping[str, Any], labels: Labels) -> Non
 
 
 def _endpoints(run: RunBuilder, endpoints: Mapping[str, Any], labels: Labels) -> None:
-    """`{"localhost:9400": {"gpus": {"gpu_0": {"gpu_index": 0, "metrics": {"gpu_power_usage": {...}}}}}}`."""
+    """Add that of aiperf: `{"localhost:9400": {"gpus": {"gpu_0": {"gpu_index": 0, "metrics": {"NAME": {...}}}}}}`."""
     for url, endpoint in endpoints.items():
         for name, gpu in mapping(mapping(endpoint).get("gpus")).items():
             device = f"{url} {name}" if len(endpoints) > 1 else str(mapping(gpu).get("gpu_index"))
@@ -111,6 +111,7 @@ def _endpoints(run: RunBuilder, endpoints: Mapping[str, Any], labels: Labels) ->
 
 def _conditions(file: InputFile, config: Mapping[str, Any]) -> Labels:
     """Return the conditions in a configuration of aiperf or genai-perf."""
+    # genai-perf: `model_names`, `perf_analyzer`, `synthetic_tokens`, `output_tokens` of the input; the others: aiperf
     endpoint, stimulus = mapping(config.get("endpoint")), mapping(mapping(config.get("perf_analyzer")).get("stimulus"))
     # aiperf 0.13 has lists of models, phases and datasets; the last phase and dataset count
     named = [mapping(item).get("name") for item in items(mapping(config.get("models")).get("items"))] or None

@@ -40,12 +40,12 @@ BESIDE = r"requests|run_stats|scheduler_\w+|worker|\w+_duration|errored|incomple
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a report: benchmarks of unequal strategies are one run, equal ones are several."""
     text = file.whole()
-    loaded = load_json("{}" if text is None else text, file.name, file.limits, finite=False)
+    loaded = load_json("{}" if text is None else text, file.name, file.limits, finite=False)  # None: too large
     source, runs = JsonSource(loaded), RecordRuns(file, NAME)
     report = mapping(loaded.data)
     benchmarks = report.get("benchmarks")
     for index, benchmark in enumerate(map(mapping, items(benchmarks))):
-        # The conditions of a benchmark are its own, or those of the whole report.
+        # The conditions of a benchmark are its own, or those of the whole report. `worker` is of older versions.
         config, whole = (mapping(one.get("config")) or mapping(one.get("args")) for one in (benchmark, report))
         backend = mapping(config.get("backend")) or mapping(benchmark.get("worker"))
         model = backend.get("model") or backend.get("backend_model") or whole.get("model")
@@ -63,7 +63,7 @@ def _benchmark(run: RunBuilder, benchmark: Mapping[str, Any], labels: Labels, pl
         if isinstance(successful, dict) and "mean" in successful:
             unit, per = ("s", 1.0) if name == "request_latency" else unit_of_name(name)
             at = (*place, "metrics", name, "successful")
-            run.file.coverage.mark(run.json, (*at, "percentiles"), None)
+            run.file.coverage.mark(run.json, (*at, "percentiles"), None)  # they are read below, as if beside the mean
             if successful.get("count") != 0:
                 statistics = {**successful, **mapping(successful.get("percentiles"))}
                 Target(run, Key(name.removesuffix("_ms"), labels), unit, per).statistics(statistics, at)

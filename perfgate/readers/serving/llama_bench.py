@@ -60,7 +60,7 @@ _SPEED = re.compile(r"(\S{1,40}) ± (\S{1,40})")
 _BLANK = re.compile(r"(?<=[pt][pg]) +")
 #: The backends without a GPU.
 _ON_CPU = ("CPU", "BLAS", "ZenDNN")
-#: A whole number with fewer digits is read as an integer.
+#: A whole number with fewer digits is read as an integer, as JSON has it: `pp512`, not `pp512.0`.
 _DIGITS = 19
 #: Metric, unit, the end of its fields, and printed units in one unit.
 _METRICS = (("tokens_per_second", "1/s", "ts", 1.0), ("time", "s", "ns", 1e9))
@@ -82,11 +82,11 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 def _markdown(runs: RecordRuns) -> None:
     header: list[str] = []
-    begun = 0  # the last row of a table without its line `build:` so far
+    last_row = 0  # of a table without its line `build:` so far
     for line, text, _, ended in runs.first.file.lines(("|", "build: ")):
-        begun = 0 if text.startswith("build: ") else begun
+        last_row = 0 if text.startswith("build: ") else last_row
         cells = [cell.strip() for cell in text.split("|")]
-        if cells[1:2] + cells[-2:-1] == ["model", "t/s"]:
+        if cells[1:2] + cells[-2:-1] == ["model", "t/s"]:  # between the first bar and the last one
             header = [_COLUMNS.get(name, name) for name in cells]
             runs.first.file.coverage.lines.headers[line] = cells, "|"
         elif header and not ended:
@@ -95,9 +95,9 @@ def _markdown(runs: RecordRuns) -> None:
             row: dict[str, Any] = dict(zip(header, cells, strict=True))
             row |= {"test": _BLANK.sub("", row.get("test", "")), "avg_ts": speed[1], "stddev_ts": speed[2]}
             _record(runs, row, line)
-            begun = line
-    if begun:
-        runs.first.say("warning", "the last table has no `build:` below it: rows may be missing", begun)
+            last_row = line
+    if last_row:
+        runs.first.say("warning", "the last table has no `build:` below it: rows may be missing", last_row)
 
 
 def _record(runs: RecordRuns, record: dict[str, Any], place: int | Path, source: JsonSource | None = None) -> None:

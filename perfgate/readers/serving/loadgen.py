@@ -179,6 +179,7 @@ def _detail(runs: Runs[_LogRun], text: str, line: int) -> None:
         run.valid, run.line = value == "VALID", line
     elif key == "result_invalid_reason":
         run.reason = " ".join(str(value).split())[:300]
+    # The detailed log has `_per_sec` and `_per_second`.
     elif key.startswith("result_") and (rate := re.sub("_sec$", "_second", key[len("result_") :])) in _RATES:
         run.rates.setdefault(rate, (value, line))
     elif found := _KEY.fullmatch(key):

@@ -77,7 +77,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 def _row(run: RunBuilder, labels: Labels, latency: Latency, row: re.Match[str], line: int) -> None:
     name, value, rest = row[1], row[2], row[3]
-    if name.endswith("hroughput"):
+    if name.endswith("Throughput"):
         run.value(Key(name.lower().replace(" ", "_"), labels), "1/s", value, line)
     elif name == "Avg latency":
         _statistic(run, labels, latency, "mean", value, line)
@@ -86,7 +86,7 @@ def _row(run: RunBuilder, labels: Labels, latency: Latency, row: re.Match[str], 
     elif statistic := statistic_of(name.removesuffix(" latency")):
         _statistic(run, labels, latency, statistic, value, line)
     else:
-        where = "server." if name == "Avg request latency" else ""
+        where = "server." if name == "Avg request latency" else ""  # only its parts, in brackets, are metrics, too
         own = name.removeprefix("Avg ").lower().replace(" ", "_")
         for part, text in [(own, value), *(_PART.findall(rest) if where else ())]:
             run.value(Key(where + part.strip().replace(" ", "_"), labels), "s", text, line, per=1e6)

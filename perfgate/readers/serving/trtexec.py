@@ -61,7 +61,7 @@ FORMAT = Format(
     },
     json=("with the 'latencyMs' of trtexec", "*.latencyMs", "*.computeMs"),
 )
-#: Also the options and the device, which the log begins with.
+#: Not read: begins and ends of queries, and the options and the device, which the log begins with.
 BESIDE = (
     r"(?:start|end)\w+Ms|Workspace|Duration|Sleep time|Percentile|Avg Runs|Warmup|Iterations|Compute Capability"
     r"|Device Global Memory|Shared Memory per SM|Memory Bus Width|(?:Memory |Compute )?Clock Rate|SMs"
@@ -96,6 +96,7 @@ _LOADS = {
     "infStreams": "streams",
     **dict.fromkeys(("onnx", "uff", "loadEngine"), "model"),
 }
+#: The characters of an argument that are kept.
 _LONGEST = 200
 #: As TensorRT 7 and as later versions print them.
 _VALUES = {

@@ -86,6 +86,7 @@ _CONDITIONS = {
     "Max Runtime Batch Size": ("world_info", "max_batch_size"),
     "Average Input Length (tokens)": ("request_info", "avg_input_length"),
 }
+#: The first title of a report, with the backend as the JSON names it.
 _BACKENDS = {"= PYTORCH BACKEND": "Pytorch", "= ENGINE DETAILS": "TRT"}
 _BEGINNINGS = (*_BACKENDS, "= PERFORMANCE OVERVIEW")
 _ROW = re.compile(
