@@ -223,7 +223,7 @@ def test_the_run_with_which_a_step_is_clear(columns: list[list[float]], seen: li
 
 
 def test_a_constant_on_top_changes_nothing() -> None:
-    """Levels of 2^30, of which only the differences count."""
+    """Levels of 2^30, of which only the differences count, to the last digit."""
     column = np.round(np.array(quiet(60, (30, 0.05))) * 2**20) / 2**20
-    found = [[astuple(s)[:4] for s in panel_steps((column + top)[:, None])] for top in (0.0, 2.0**30)]
+    found = [[(*astuple(s)[:4], s.z.tolist()) for s in panel_steps((column + top)[:, None])] for top in (0.0, 2.0**30)]
     assert found[0] == found[1] != []
