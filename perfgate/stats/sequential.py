@@ -44,18 +44,14 @@ def nominal_levels(
     count = min(max(_FEWEST_NODES, round(16 / math.sqrt(closest))), _MOST_NODES)
     bound = -math.sqrt(times[0]) * normal_quantile(max(float(spent[0]), _LEAST_SHARE))  # 1 - share would lose it
     bounds = [bound]
-    # The estimates are a random walk in `times`. `density`: of a walk below all its bounds, at the look before.
-    nodes, weights, density = np.zeros(0), np.zeros(0), np.zeros(0)
+    # The estimates are a random walk in `times`, from 0. `mass`: of a walk below all its bounds, at the nodes.
+    nodes, mass, earlier = np.zeros(1), np.ones(1), 0.0
     for look, time in enumerate(times[1:looks], 1):
         before = times[look - 1]
-        following, following_weights = _interval(before, bound, count)  # at the look before, below its bound
-        if look == 1:
-            density = _normal_density(following, before)
-        else:
-            moved = _normal_density(following[:, None] - nodes[None, :], float(before - times[look - 2]))
-            density = np.sum(moved * (weights * density), axis=1)
-        nodes, weights = following, following_weights
-        bound = _bound(nodes, weights * density, float(time - before), float(spent[look] - spent[look - 1]))
+        following, weights = _interval(before, bound, count)  # at the look before, below its bound
+        moved = _normal_density(following[:, None] - nodes[None, :], float(before - earlier))
+        nodes, mass, earlier = following, weights * np.sum(moved * mass, axis=1), before
+        bound = _bound(nodes, mass, float(time - before), float(spent[look] - spent[look - 1]))
         bounds.append(bound)
     return tuple(normal_tail(one / math.sqrt(time)) for one, time in zip(bounds, times, strict=False))
 
