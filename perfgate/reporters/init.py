@@ -11,7 +11,7 @@ from perfgate.core.wording import listed, plural
 from perfgate.reporters.terminal_page import Page
 
 _HEADS = ("rule", "tolerance", "sees", "noise", "")
-#: The last cell of a rule, by its purpose.
+#: The last cell of a rule, by its purpose; empty for another one.
 _PURPOSES = {"cost": "cost", "sum": "all calls of a step", "budget": "budget", "work": "exact"}
 #: If stored runs only see larger changes of a step than this, pairs are recommended: they see smaller ones.
 _POOR = 0.25
@@ -94,7 +94,10 @@ def _advice(page: Page, advice: Advice) -> None:
 
 
 def _cells(rule: ProposedRule) -> list[str]:
-    """Return the row of a rule: its subject, its tolerance, the smallest change that fails, the noise, its purpose."""
+    """Return the row of a rule: its subject, its tolerance, the smallest change that fails, the noise, its purpose.
+
+    Limits have no noise: a `budget`, and `input`, which limits the share of a step that waits for its input.
+    """
     fails = "unknown" if rule.fails_from is None else format_change(rule.fails_from)
     if rule.fails_from == 0:
         fails = f"any beyond {rule.tolerance}%" if rule.tolerance else "any"
@@ -110,7 +113,7 @@ def _legend(advice: Advice) -> str:
     if not advice.is_paired:
         runs = f"The gate makes one run, and up to {advice.most_runs - 1} more while it is in doubt"
         return f"{sees}. {runs}. noise: how much one run differs from the next, as a standard deviation."
-    if not all(rule.is_calibrated for rule in advice.rules if rule.purpose == "usual"):
+    if not all(rule.is_calibrated for rule in advice.rules if rule.purpose == "usual"):  # 3%: `SPREAD_OF_PAIRS`
         assumed = "; the 3% for pairs is an assumption, and the report of the first pairs shows the real value"
     noise = f"how much one pair differs from the next, as a standard deviation{assumed}"
     return f"{sees}, with up to {advice.most_runs} pairs. noise: {noise}."
@@ -154,7 +157,7 @@ def _added(page: Page, gate: FirstGate) -> None:
 
 def _steps(gate: FirstGate) -> Iterator[str]:
     """Yield the next steps; commands are indented."""
-    facts = " ".join(gate.env)
+    env = " ".join(gate.env)
     commit = f"fill in the TODO lines of {gate.workflow}, and commit all files to the main branch"
     if gate.is_paired:
         yield from _steps_of_pairs(gate)
@@ -170,9 +173,9 @@ def _steps(gate: FirstGate) -> Iterator[str]:
                 f" check needs {runs + gate.missing_runs} runs of both sides together, or it ends in exit 3."
             )
             yield f"measure the same code again, and store {plural(gate.missing_runs, 'more run')}:"
-            yield f"    perfgate baseline add {' '.join(['RUN'] * gate.missing_runs)} {facts}".rstrip()
+            yield f"    perfgate baseline add {' '.join(['RUN'] * gate.missing_runs)} {env}".rstrip()
         yield f"read {gate.rules}, then try the gate on a new run:"
-        yield f"    perfgate check RUN {facts}".rstrip()
+        yield f"    perfgate check RUN {env}".rstrip()
         yield "    perfgate rules"
         yield from _poor(gate)
     yield commit
@@ -182,12 +185,11 @@ def _poor(gate: FirstGate) -> Iterator[str]:
     """Yield that stored runs see only large changes of a step, and how to see smaller ones."""
     step = gate.advice.step.metric if gate.advice else None
     rules = gate.advice.rules if gate.advice else ()
-    found = [
-        rule.fails_from or 0.0 for rule in rules if rule.purpose == "usual" and rule.subject.startswith(f"{step} ")
-    ]
-    if gate.missing_runs <= 0 and any(change > _POOR for change in found):
+    about_step = [rule for rule in rules if rule.purpose == "usual" and rule.subject.startswith(f"{step} ")]
+    seen = [rule.fails_from or 0.0 for rule in about_step]
+    if gate.missing_runs <= 0 and any(change > _POOR for change in seen):
         yield (
-            f"A slowdown of {step} below {format_change(max(found))} may stay green or end in exit 3. On a noisy"
+            f"A slowdown of {step} below {format_change(max(seen))} may stay green or end in exit 3. On a noisy"
             " machine, pairs see smaller ones. This shows what they would see:"
         )
         yield f"    perfgate init --paired --dry-run {' '.join([*gate.runs, *gate.env])}"
@@ -236,30 +238,31 @@ def _proved(gate: FirstGate) -> Iterator[str]:
     """Yield how many rules fail on runs that were made worse on purpose, and which do not."""
     judged = [proof for proof in gate.proofs if proof.state != "by-choice"]
     rules = {proof.rule for proof in judged}
-    others = {proof.rule: proof for proof in judged if proof.state != "proven"}
-    able = len(rules) - len(others)
+    unproven = {proof.rule: proof for proof in judged if proof.state != "proven"}
+    able = len(rules) - len(unproven)
     if able:
         yield f"proved: unchanged, these runs pass; made worse on purpose, they fail {able} of {len(rules)} rules."
     most = gate.advice.most_runs if gate.advice else 0
-    for rule, proof in others.items():
+    for rule, proof in unproven.items():
         few = f"the pairs made here are too few; a check makes up to {most}"
         yield f"not proved: {rule}: {few if proof.state == 'blocked' and gate.is_paired else proof.reason}"
 
 
 def _steps_of_command(gate: FirstGate) -> Iterator[str]:
     """Yield what to do with the files of a gate that remembers its command; commands are indented."""
-    files = [name.partition(" (")[0] for name, _ in gate.files]
+    files = [name.partition(" (")[0] for name, _ in gate.files]  # such as `rules/perfgate.yaml (added the section run)`
     tops = " ".join(dict.fromkeys(shlex.quote(name.partition("/")[0]) for name in files))
     yield f"fill in the TODO lines of {gate.workflow}, and commit these files with your program to the main branch:"
     yield f"    git add {tops}"
     yield "then `perfgate run` measures and judges your changes."
-    if gate.found_by:
+    if gate.found_by:  # what makes the CI system find the job
         yield f"{gate.workflow}: {gate.found_by}"
 
 
 def _seen(gate: FirstGate, measured: MeasuredCommand) -> str:
     """Return the last line: what the gate sees, and how long a check takes."""
     rule, rules = gate.main_rule, gate.advice.rules if gate.advice else ()
+    # Work without noise is exact; the device time of a step has this purpose, too.
     parts = ["any more work"] if any(one.purpose == "work" and one.noise is None for one in rules) else []
     parts += [f"{format_change(rule.fails_from)} in {_metric(rule)}"] if rule else []
     # Rules about CPU time are named if they see smaller changes than the main rule.
@@ -267,10 +270,11 @@ def _seen(gate: FirstGate, measured: MeasuredCommand) -> str:
     finer = [one for one in rules if one.purpose == "cpu" and 0 < (one.fails_from or 0.0) < least]
     parts += [f"{format_change(one.fails_from)} in {_metric(one)}" for one in finer]
     takes = f"{measured.seconds:.2g} s" if measured.seconds < 100 else f"{measured.seconds / 60:.0f} min"
-    blind = least > BLIND and not finer
+    blind = least > BLIND and not finer  # a gate that sees only changes of more than half
     why = ". This machine is too busy now for a better gate: `perfgate doctor` shows why" if blind else ""
     return f"this gate sees {' and '.join(parts) or 'changes beyond its tolerances'}; a check takes {takes}{why}"
 
 
 def _metric(rule: ProposedRule) -> str:
+    """Return the metric of a rule, without the statistic at the end of the subject: `step.time median`."""
     return rule.subject.rpartition(" ")[0] or rule.subject

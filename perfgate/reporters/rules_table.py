@@ -13,7 +13,7 @@ from perfgate.reporters.terminal_page import Page
 from perfgate.words.answer import difference, learned_noise
 from perfgate.words.numbers import measured, value_text, what
 
-#: A rule with the metric, its labels and the clause.
+#: A rule, the metric with its labels, and the text of the clause, such as `within 5% of baseline`.
 Clause = tuple[str, str, str]
 #: For each state of a proof, in the order of the summary: its sign, its words, and its colour.
 _STATES = {
@@ -32,7 +32,7 @@ def clause_of(one: Plan | Proof | Verdict) -> Clause:
 
 def rules_json(tables: Sequence[RulesTable], problems: Sequence[Problem], exit_code: int) -> str:
     """Return every plan and every proof as JSON, in base units."""
-    rows = [
+    rows = [  # `members_of` puts the fields that it is given at the end
         members_of(table)
         | {"plans": [members_of(plan, "at") for plan in table.plans]}
         | {"proofs": [members_of(proof, "labels", "at") for proof in table.proofs]}
@@ -74,7 +74,7 @@ def _rows(page: Page, table: RulesTable) -> None:
         page.row(row, widths, ["", "", _STATES[proof.state][2], ""])
         if proof.reason:
             page.paragraph(f"{proof.reason} ({proof.at})", "dim", indent=4)
-        if plan is not None and not plan.advice.startswith("enough"):
+        if plan is not None and not plan.advice.startswith("enough"):  # then there is nothing to do
             page.paragraph(plan.advice, "dim", indent=4)
         if proof.rule in table.records:
             page.paragraph(f"on main: {table.records[proof.rule]}", "dim", indent=4)
@@ -83,6 +83,7 @@ def _rows(page: Page, table: RulesTable) -> None:
 def _cells(proof: Proof, plan: Plan | None, *, ascii_only: bool) -> tuple[str, str, str, str]:
     """Return the cells of a row: the rule, the change or the value that fails, the proof, and the data it needs."""
     sign, words, colour = _STATES[proof.state]
+    # Without signs, capitals mark the rules that must change.
     state = (words.upper() if "red" in colour else words) if ascii_only else sign + words
     rule = f"{series_name(proof.metric, proof.labels, proof.statistic)} {proof.asks}".rstrip()
     sees = needs = ""
@@ -92,9 +93,10 @@ def _cells(proof: Proof, plan: Plan | None, *, ascii_only: bool) -> tuple[str, s
         sees = format_change(proof.fails_at)
     elif proof.fails_at is not None:
         sees = format_value(proof.fails_at, proof.unit or "", proof.shown_unit)
-    if plan is not None and plan.values_needed is not None and plan.values_held is not None:
+    if plan is not None and plan.values_needed is not None and plan.values_held is not None:  # a percentile limit
         needs = f"{plan.values_needed} values, has {format_number(plan.values_held, 3)}"
     elif plan is not None and plan.tolerance is not None:
+        # A plan tries 20 runs at most.
         needs = plural(plan.runs_needed, "run") if plan.runs_needed else "over 20 runs"
     return rule, sees, state, needs
 
@@ -113,6 +115,7 @@ def _beside(page: Page, table: RulesTable) -> None:
 
 
 def _summary(proofs: Sequence[Proof], exit_code: int) -> str:
+    """Return how many clauses are in each state, and how many would not report that their metric is missing."""
     found = [proof.state for proof in proofs]
     counts = [f"{found.count(state)} {words}" for state, (_, words, _) in _STATES.items() if state in found]
     absences = sum(not proof.misses for proof in proofs)
@@ -121,7 +124,10 @@ def _summary(proofs: Sequence[Proof], exit_code: int) -> str:
 
 
 def render_next_run(found: Mapping[str, Sequence[Verdict]], planned: Mapping[Clause, Plan]) -> Iterator[str]:
-    """Yield a line per verdict on the newest stored run, below the place of the level that it was compared with."""
+    """Yield what the next run is compared with: a line per verdict on the newest stored run, below the level's place.
+
+    `found`: the verdicts, by the place of the level that they compare with. `planned`: the plan of each clause.
+    """
     for place, verdicts in found.items():
         if verdicts:
             yield f"  now, compared with {place}:"

@@ -33,6 +33,7 @@ def render(
     write only the last line.
     """
     page = Page(max(width, _NARROWEST), colour=colour, ascii_only=ascii_only)
+    # Any other exit code than 3 has a reason beside the missing measurements.
     if report.exit_code == 3 and not quiet and (unread := answer.unread_runs(report)):
         return _without_measurements(page, report, unread, verbose=verbose)
     if quiet:
@@ -50,6 +51,7 @@ def _is_comparison(report: Report) -> bool:
     """Return True for a comparison without rules: its table is what the user asked for."""
     if not report.verdicts:
         return report.identical or report.causes is not None
+    # The rules that a comparison makes for itself are on no line of a file.
     return all(verdict.at.line is None for verdict in report.verdicts)
 
 
@@ -87,9 +89,9 @@ def _write_short(page: Page, report: Report) -> None:
     write_policy(page, report)
     for note in in_short.doubts(report):
         page.paragraph(f"note: {note}", "dim")
-    page.paragraph(in_short.unruled(report), "dim")
-    page.paragraph(answer.what_else(report))
-    for line in beside.unread(report):
+    page.paragraph(in_short.unruled(report), "dim")  # changes without a rule
+    page.paragraph(answer.what_else(report))  # facts of the environment that differ
+    for line in beside.unread(report):  # numbers of the files that no reader read
         page.paragraph(line, "dim")
     step = in_short.next_step(report)
     if step.text:
@@ -114,6 +116,7 @@ def _write_causes(page: Page, report: Report) -> None:
             page.paragraph(sentence, indent=INDENT)
     if len(groups) > _CAUSES:
         page.paragraph(f"{plural(len(groups) - _CAUSES, 'smaller cause')} more", "dim", indent=INDENT)
+    # Beside causes, only the whole report has the notes.
     for text in () if groups else (cause_words.without_cause(found), *found.notes):
         page.paragraph(text, "dim")
 
@@ -125,9 +128,9 @@ def _write_lines(page: Page, found: Sequence[ShortLine]) -> None:
     for one in found[:_LINES]:
         drawn = bar(one.worst, ascii_only=page.ascii_only) if page.width >= _WIDTH_OF_BARS else ""
         rows.append((page.outcome(one.worst.outcome, one.name), one.measured, drawn, one.allowed))
-    columns = [row for row in rows if row[1]] or [("",) * 4]
-    widths = page.widths(columns, least=0)
-    for one, row in zip(found, rows, strict=False):
+    with_numbers = [row for row in rows if row[1]]
+    widths = page.widths(with_numbers or [("",) * 4], least=0)
+    for one, row in zip(found, rows, strict=False):  # `rows` ends after _LINES
         style = style_of(one.worst)
         if row[1] and page.cells(row[0]) <= widths[0]:
             page.row(row, widths, [style, "", style, ""])

@@ -120,7 +120,7 @@ class Page:
         self._blank_is_due = self._lines.tell() > 0
 
     def finished(self) -> str:
-        """Return the page without blanks at the ends of its lines."""
+        """Return the page without blanks at the ends of its lines, and without commands for a CI system."""
         lines = self._lines.getvalue().split("\n")
         return without_commands("\n".join(line.rstrip(" ") for line in lines))
 
@@ -156,8 +156,8 @@ def write_answer(page: Page, report: Report) -> None:
 
 
 def write_policy(page: Page, report: Report) -> None:
-    """Write how the working tree differs from the policy."""
-    for line in answer.rule_differences(report.policy) if report.policy.changes else ():
+    """Write how the working tree differs from the policy (the rules and baselines that judged)."""
+    for line in answer.rule_differences(report.policy):
         page.paragraph(line.strip(), "yellow", indent=INDENT if line.startswith(" ") else 0)
 
 

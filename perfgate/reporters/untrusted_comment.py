@@ -38,19 +38,20 @@ _UNCHECKED = "The report comes from unreviewed code. Its commands and explanatio
 
 
 def render(report: Report) -> str:
-    """Return the comment; a long one loses whole rows, and its last line counts them."""
+    """Return the comment; a long one loses whole lines, and its last line counts them."""
     word, counts = answer.headline(report)
     origin = ", ".join(f"{name} {text(value)}" for name, value in answer.origin(report))
     lines = [
-        marker(report),
+        marker(report),  # by it the next run finds the comment
         f"**{answer.SIGNS[report.outcome]} perfgate {word}: {counts}**",
         "",
         *([origin, ""] if origin else []),
         _UNCHECKED,
         "",
     ]
-    rows, left_out = Section((), [*_rows(report)], ()).within(COMMENT_LIMIT - 100, lines)
-    lines += rows
+    room = COMMENT_LIMIT - 100  # in bytes; the last line below takes fewer than 100
+    fitting, left_out = Section(head=(), rows=[*_rows(report)], tail=()).within(room, before=lines)
+    lines += fitting
     lines += ["", f"{plural(left_out, 'line')} left out to keep this short."] if left_out else []
     return without_commands("\n".join(lines).rstrip("\n") + "\n")
 
@@ -59,18 +60,18 @@ def _rows(report: Report) -> Iterator[str]:
     """Yield the causes, a table of the other verdicts, owners, next steps, problems, and that the policy differs."""
     for group in cause_words.groups(report):
         yield from _cause(group)
-    news = [verdict for verdict in answer.worst_first(report.verdicts) if answer.needs_attention(verdict)]
-    explained = cause_words.by_verdict(report)
-    rows = [verdict for verdict in news if id(verdict) not in explained]
-    if rows:
+    attention = [verdict for verdict in answer.worst_first(report.verdicts) if answer.needs_attention(verdict)]
+    explained = cause_words.by_verdict(report)  # by the id() of a verdict; its cause shows it
+    unexplained = [verdict for verdict in attention if id(verdict) not in explained]
+    if unexplained:
         yield from TABLE
-        yield from map(_row, rows)
+        yield from map(_row, unexplained)
         yield ""
-    for verdict in rows:
+    for verdict in unexplained:
         if parts := [*_owner(verdict)]:
             yield f"- {text(numbers.what(verdict))}: {', '.join(parts)}"
     for outcome, step in _STEPS.items():
-        if any(verdict.outcome == outcome for verdict in news):
+        if any(verdict.outcome == outcome for verdict in attention):
             yield f"- **{outcome}:** {step}"
     if report.problems:
         yield from ("", "**Problems**", "")
