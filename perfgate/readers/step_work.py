@@ -164,12 +164,12 @@ def _columns(issued: Sequence[tuple[int, Event]]) -> DeviceEvents:
     events = [one for _, one in issued]
     kinds = np.array([_kind(one) for one in events], object)
     return DeviceEvents(
-        np.array([at for at, _ in issued], np.int64),
-        np.array([one.duration / _PS_OF_NS for one in events], np.float64),
-        np.array([_amount(one) for one in events], np.float64),
-        kinds == "kernel",
-        kinds == "memset",
-        {kind: kinds == kind for kind in {*kinds.tolist()} - {"kernel", "memset"}},
+        step=np.array([at for at, _ in issued], np.int64),
+        duration=np.array([one.duration / _PS_OF_NS for one in events], np.float64),
+        amount=np.array([_amount(one) for one in events], np.float64),
+        is_kernel=kinds == "kernel",
+        is_memset=kinds == "memset",
+        copies={kind: kinds == kind for kind in {*kinds.tolist()} - {"kernel", "memset"}},
     )
 
 

@@ -105,10 +105,10 @@ class _Reading(Struct):
             after = max(2 * self.records[0].last - self.records[1].last, 0)
         if after is None or self.training is None or not self.records:
             return None
-        found = Attempt(self.first, self.last, self.before, self.training, after, [*self.spent])
+        found = Attempt(self.first, self.last, self.before, self.training, done=after, spent=[*self.spent])
         for one in self.records:
             seconds = one.seconds if one.each is None else one.each * (one.last - after)
-            found.spent.append(TimeSpent(STEP, seconds, one.at, after, one.last))
+            found.spent.append(TimeSpent(STEP, seconds, one.at, after=after, last=one.last))
             after = one.last
         return found
 
@@ -135,7 +135,7 @@ class JobClock:
         if at is None:
             return
         if self._reading is None:
-            self._reading = _Reading(at, at, self._before, at, mark=at)
+            self._reading = _Reading(first=at, last=at, before=self._before, now=at, mark=at)
             self._before = 0.0
         reading = self._reading
         self._is_in_order &= at >= reading.last - _OUT_OF_ORDER
@@ -153,7 +153,7 @@ class JobClock:
 
     def training(self, done: int | None = None) -> None:
         """Note that the steps begin at the last moment; an earlier attempt has done the first `done` of them."""
-        if self._reading is not None and self._reading.records:
+        if self._reading is not None and self._reading.records:  # another attempt, whose start the log lost
             moment = self._reading.last
             self._close()
             self.moment(moment)
@@ -168,7 +168,7 @@ class JobClock:
         reading.now += 0.0 if dated else seconds
         reading.told += seconds
         reading.timed.add(part)
-        found = TimeSpent(part, seconds, reading.now, reading.step, reading.step)
+        found = TimeSpent(part, seconds, reading.now, after=reading.step, last=reading.step)
         (reading.spent if dated else self._waiting).append(found)
 
     def happened(self, part: str) -> None:
@@ -195,7 +195,7 @@ class JobClock:
             return
         if reading.records and reading.step == step:
             seconds = max(reading.last - reading.mark - reading.told, 0.0)
-            reading.spent.append(TimeSpent(EVALUATION, seconds, reading.last, step, step))
+            reading.spent.append(TimeSpent(EVALUATION, seconds, reading.last, after=step, last=step))
         reading.mark, reading.told = reading.last, 0.0
 
     def _of_step(self, run: RunBuilder, last: int) -> _Reading | None:
@@ -207,7 +207,7 @@ class JobClock:
             moment = reading.last
             self._close()
             self.moment(moment)
-            self.training(done=last)
+            self.training(done=last)  # as its beginning is unknown, this step counts as done before
             return None
         if all(run is not other for other in reading.runs):
             reading.runs.append(run)
@@ -225,7 +225,7 @@ class JobClock:
         job: list[_Reading] = []
         for one in self._ended:
             found = one.attempt()
-            continues = job and found and 0 < (found.done or 0) <= job[-1].step
+            continues = job and found and 0 < (found.done or 0) <= job[-1].step  # no step in between is missing
             if not continues:
                 self._add(job)
                 job = []

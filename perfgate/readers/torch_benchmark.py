@@ -33,7 +33,7 @@ FORMAT = Format(
         " threads: ---": r"\d threads: -{3}",
     },
 )
-BESIDE = "IQR"
+BESIDE = "IQR"  # not read
 _PER = {"ns": 1e9, "us": 1e6, "µs": 1e6, "μs": 1e6, "ms": 1e3, "s": 1.0}
 _MEASUREMENT = re.compile(r"<(?:torch\.utils\.benchmark\.)?utils\.common\.Measurement object at 0x[0-9a-fA-Fx]+>")
 _TIME = re.compile(r"(?:Median: +)?([^\s()]{1,40}) (ns|us|µs|μs|ms|s)")
@@ -41,6 +41,7 @@ _COUNTS = re.compile(r"\b(\d{1,18}) measurements?, \d+ runs (?:per measurement)?
 #: A statement longer than this is source code that quotes a measurement.
 _MAX_LINES = 500
 _TABLE = re.compile(r"\[-* ")
+#: Indentation, and the sign of a comment or a quote.
 _PREFIX = re.compile(r"^[\s#>]*")
 _THREADS = re.compile(r"(\d{1,9}) threads: -{3}")
 _UNIT = re.compile(r"\bTimes are in \w*seconds \((ns|us|ms|s)\)")
@@ -115,7 +116,8 @@ class _Text:
         """Read one line of what is open, or the beginning of a measurement or table."""
         begun = _MEASUREMENT.search(text) if "Measurement object at" in text else None
         threads = _THREADS.search(text) if "threads: -" in text else None
-        if self.measurement and not (begun and not self.measurement.median):  # its last line may begin the next one
+        # The line that begins another measurement may be the last one of this, but only behind its median.
+        if self.measurement and (self.measurement.median or not begun):
             self._measured(self.measurement, number, text)
         if begun:
             self.abandon(number)
@@ -150,7 +152,7 @@ class _Text:
     def _tabled(self, table: _Table, number: int, text: str, whole: bool) -> None:
         """Read the rows of a table, the blank line behind them, and the unit."""
         indent = len(table.prefix)
-        has_prefix = text[:indent] == table.prefix or not text[:indent].strip(" #>")
+        has_prefix = text[:indent] == table.prefix or not text[:indent].strip(" #>")  # a blank line may have less
         inside = text[indent:] if has_prefix else text
         if unit := _UNIT.search(inside):
             for line, metric, labels, cell in table.cells:

@@ -23,7 +23,7 @@ _HEADER = re.compile(
 )
 CELL = re.compile(r"(?P<number>[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf(?:inity)?)) ?(?P<unit>[a-z%]*?)", re.I | re.A)
 Kind = Literal["percent", "time", "memory", "flops", "calls", "text"]
-#: The units of a cell, in lower case: one unit is `times` * 10 ** `exponent` base units.
+#: The units of a cell, in lower case, as (exponent, times): one unit is `times` * 10 ** `exponent` base units.
 _UNITS: dict[Kind, dict[str, tuple[int, float]]] = {
     "percent": {"%": (-2, 1), "": (0, 1)},  # `0` of asynchronous events, `NaN` if the total is 0
     "time": {"us": (-6, 1), "ms": (-3, 1), "s": (0, 1)},

@@ -197,7 +197,10 @@ class _Snapshot:
 
 
 def _functions(frames: list[dict[Any, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield the Python functions of a stack that torch gives from the inside out; its operators if there are none."""
+    """Yield the Python functions of a stack that torch gives from the inside out; its operators if there are none.
+
+    Functions of torch are left out, unless the stack has no others.
+    """
     named = [(str(one.get("name", "")), str(one.get("filename", "")), one.get("line")) for one in reversed(frames)]
     python = [one for one in named if one[1].endswith(".py")]
     own = [one for one in python if not _is_of_torch(one[1])]
@@ -220,7 +223,7 @@ def _whole(record: Mapping[Any, Any], name: str, default: int | None = None) -> 
 
 def _tree_of(devices: Mapping[int, DeviceMemory], rank: str) -> CallTree:
     """Return the tree of the stacks of all devices, with the bytes of each."""
-    nodes = [CallNode("step", "step", -1)]
+    nodes = [CallNode("step", kind="step", parent=-1)]
     sizes = [0.0]
     known: dict[tuple[int, str], int] = {}
 
@@ -228,7 +231,7 @@ def _tree_of(devices: Mapping[int, DeviceMemory], rank: str) -> CallTree:
         """Return the node of this name below another one; it is made if there is none."""
         if (parent, name) not in known:
             known[parent, name] = len(nodes)
-            nodes.append(CallNode(name, "range", parent, source))
+            nodes.append(CallNode(name, kind="range", parent=parent, source=source))
             sizes.append(0.0)
         return known[parent, name]
 
@@ -241,5 +244,6 @@ def _tree_of(devices: Mapping[int, DeviceMemory], rank: str) -> CallTree:
             if nodes[node].source:  # of a function's allocations, each line is a node
                 node = below(node, stack[-1][1], stack[-1][1])
             sizes[node] += size
-    nothing = np.zeros((len(nodes), 1))
-    return CallTree(rank, tuple(nodes), nothing, nothing, nothing, np.array(sizes), float(sum(sizes)))
+    nothing = np.zeros((len(nodes), 1))  # a snapshot has no calls and no times
+    memory, peak = np.array(sizes), float(sum(sizes))
+    return CallTree(rank, tuple(nodes), counts=nothing, busy=nothing, wall=nothing, memory=memory, peak=peak)

@@ -116,7 +116,7 @@ class OpTable:
 
     def line(self, number: int, line: str, ended: bool) -> None:
         """Read the next line; a line without a line end may be cut inside a number, so it is not a row."""
-        line = line.removeprefix("\ufeff")
+        line = line.removeprefix("\ufeff")  # of a file that was appended to another
         if line.rstrip().endswith("---") and (spans := _rule_spans(line)):
             self._rule(number, spans)
         elif not line.strip():
@@ -200,6 +200,7 @@ class OpTable:
             elif not column.fits(cell):
                 why = f"{cell!r} is not in a unit of {column.kind}; left out"
                 self._run.refuse(self._key(name, column), why, at)
+        # Percentages and the second device are not read on purpose: do not report them as unread.
         self._run.file.coverage.mark(None, at, *(number(amount.text) for amount in found.values()))
         devices = ("", *header.devices[:1])  # the CPU and the first device
         self._keep(name, printed, {column: one for column, one in found.items() if column.device in devices}, at)
