@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment
 from perfgate.causes.merged import Floats, Masks
+from perfgate.causes.nesting import without_domain
 from perfgate.core.call_trees import ALLOCATIONS, DEVICE_KINDS, LAUNCHES, SYNCS, stable_name
 from perfgate.core.causes import Cause
 from perfgate.core.verdicts import Verdict, verdict_ids
@@ -199,8 +200,8 @@ class Explanation(Struct, frozen=True, dict=True):
             plain = name.partition(".")[0].replace("_", "").lower()
             found = [node.kind == "communication" and plain in node.name.replace("_", "").lower() for node in nodes]
         elif kinds := _FAMILIES.get(family, ()):
-            wanted = stable_name(name)
-            found = [node.kind in kinds and node.name == wanted for node in nodes]
+            wanted = {stable_name(one) for one in (name, without_domain(name) if family == "range" else name)}
+            found = [node.kind in kinds and node.name in wanted for node in nodes]
         else:
             names = (metric, metric.rpartition(".")[0], metric.removesuffix("_microstep"))
             found = [at > 0 and node.name in names for at, node in enumerate(nodes)]

@@ -154,6 +154,8 @@ _COMMUNICATION = re.compile(
     r"|\d\w\w_a2a$|pipe_(?:send|recv)_|(?:forward|backward)-(?:send|recv)|nccl|rccl|comm(?:unication)?(?:[_.-]?time)?$",
     re.IGNORECASE | re.DOTALL,
 )
+#: The domain of an NVTX range, which old versions of Nsight Systems do not print; the name may be `aten::mm`.
+_DOMAIN = re.compile(r"[^:]*:(?!:)")
 _HOOK = re.compile(r"\[[^\]]+\].*\.(\w+)$", re.DOTALL)
 
 
@@ -161,6 +163,12 @@ def hook_of(name: str) -> str:
     """Return the hook of an action of Lightning, `backward` for `[Strategy]DDPStrategy.backward`; else the name."""
     found = _HOOK.match(name)
     return found[1] if found else name
+
+
+def without_domain(name: str) -> str:
+    """Return the name of an NVTX range, `forward` for `domain:forward` or `:forward`."""
+    found = _DOMAIN.match(name)
+    return name[found.end() :] if found else name
 
 
 def is_redundant(name: str, names: Collection[str]) -> bool:

@@ -9,8 +9,7 @@ whole step if the other timers fit into it.
 from __future__ import annotations
 
 import math
-import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -29,6 +28,7 @@ from perfgate.causes.nesting import (
     kind_of_timer,
     nesting_of,
     whole_timer,
+    without_domain,
 )
 from perfgate.core import Key, Run, Series
 from perfgate.core.call_trees import CallNode, CallTree
@@ -54,8 +54,6 @@ _OF_STEPS = frozenset(
 )
 #: The beginnings of metrics that are no timers of the program, such as those of other tools in the same run.
 _OTHER_FAMILIES = ("collective.", "flops_profiler.", "kernel.", "op.", "range.", "api.", "os.", "memcpy.", "warmup.")
-#: The metric of an NVTX range: a domain, which old versions do not print, and the name, which may be `aten::mm`.
-_RANGE = re.compile(r"range\.(?:[^:]*:(?!:))?(.*)", re.DOTALL)
 
 
 def timer_trees(run: Run) -> tuple[CallTree, ...]:
@@ -85,13 +83,19 @@ def _peak(run: Run) -> float | None:
 
 
 def range_trees(run: Run) -> tuple[CallTree, ...]:
-    """Return the tree of the NVTX ranges of Nsight Systems, by their names without the domain; see `timer_trees`."""
-    ranges = [
-        replace(series, key=Key(found[1], series.key.labels))
-        for series in run.series
-        if (found := _RANGE.fullmatch(series.key.metric))
+    """Return the tree of the NVTX ranges of Nsight Systems; see `timer_trees`.
+
+    Their names are without the domain, unless ranges of several domains have one name.
+    """
+    ranges = [series for series in run.series if series.key.metric.startswith("range.")]
+    names = [series.key.metric.removeprefix("range.") for series in ranges]
+    keys = [Key(without_domain(name), series.key.labels) for name, series in zip(names, ranges, strict=True)]
+    counts = Counter(keys)
+    named = [
+        replace(series, key=key if counts[key] == 1 else Key(name, key.labels))
+        for series, key, name in zip(ranges, keys, names, strict=True)
     ]
-    return timer_trees(replace(run, series=tuple(ranges))) if ranges else ()
+    return timer_trees(replace(run, series=tuple(named))) if named else ()
 
 
 def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) -> CallTree | None:

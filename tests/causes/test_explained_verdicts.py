@@ -90,13 +90,18 @@ METRICS: list[tuple[str, str, set[int]]] = [
     ("range.forward", OWN, {1, 2, 3, 5, 11}),
     ("range.c10d::all_reduce", OWN, {5}),
     ("range.next", OWN, {7}),
+    ("range.:forward", OWN, {1, 2, 3, 5, 11}),
+    ("range.train:next", OWN, {7}),
     ("collective.all_reduce", OWN, {6}),
     ("collective.allreduce.bf16", OWN, {6}),
     ("forward", OWN, {1, 2, 3, 5, 11}),
     ("forward.max", OWN, {1, 2, 3, 5, 11}),
     ("forward_microstep", OWN, {1, 2, 3, 5, 11}),
 ]
-ABSENT = ["step", "step.unknown", "comm", "gpu", "collective.broadcast", "kernel.tanh", "op.gemm", "range.aten::mm"]
+ABSENT = [
+    *("step", "step.unknown", "comm", "gpu", "collective.broadcast", "kernel.tanh", "op.gemm", "range.aten::mm"),
+    *("kernel.train:gemm", "op.:next"),
+]
 
 
 @pytest.mark.parametrize(("metric", "values", "nodes"), METRICS)

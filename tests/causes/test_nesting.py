@@ -22,6 +22,7 @@ from perfgate.causes.nesting import (
     may_be_whole,
     nesting_of,
     whole_timer,
+    without_domain,
 )
 from perfgate.core.call_trees import NodeKind
 
@@ -47,6 +48,25 @@ HOOKS = [
 @pytest.mark.parametrize(("name", "hook"), HOOKS)
 def test_the_hook_of_an_action(name: str, hook: str) -> None:
     assert hook_of(name) == hook
+
+
+RANGES = [
+    (":forward", "forward"),
+    ("train:forward", "forward"),
+    (":aten::mm", "aten::mm"),
+    ("train:aten::mm", "aten::mm"),
+    ("aten::mm", "aten::mm"),
+    ("MmBackward0", "MmBackward0"),
+    (":layer 1: attention", "layer 1: attention"),
+    ("my.domain:a.b", "a.b"),
+    (":two\nlines", "two\nlines"),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "plain"), RANGES)
+def test_the_name_of_an_nvtx_range_without_its_domain(name: str, plain: str) -> None:
+    assert without_domain(name) == plain
 
 
 SETUP = (

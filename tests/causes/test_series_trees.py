@@ -139,24 +139,21 @@ def test_the_peak_of_a_run_is_that_of_its_ranks_and_devices(series: list[Series]
     assert tree.peak == peak
 
 
-RANGES = [
-    (":forward", "forward"),
-    ("train:forward", "forward"),
-    (":aten::mm", "aten::mm"),
-    ("train:aten::mm", "aten::mm"),
-    ("aten::mm", "aten::mm"),
-    ("MmBackward0", "MmBackward0"),
-    (":layer 1: attention", "layer 1: attention"),
-    ("my.domain:a.b", "a.b"),
-    (":two\nlines", "two\nlines"),
-]
+def test_the_tree_of_nvtx_ranges() -> None:
+    """Other timers are not in it."""
+    series = [timer(f"range.{name}", rank="3") for name in (":aten::mm", "train:step", "MmBackward0", ":backward")]
+    others = [timer("forward-compute", rank="3"), timer("arrange.:x", rank="3")]
+    found = range_trees(run_of(*others, *series, format="nsys"))
+    assert shown(found) == {"3": ["aten::mm", "step", "MmBackward0", "backward"]}
 
 
-@pytest.mark.parametrize(("metric", "name"), RANGES)
-def test_the_names_of_nvtx_ranges(metric: str, name: str) -> None:
-    series = [timer(f"range.{metric}", rank="3"), timer("range.:step", rank="3"), timer("range.:backward", rank="3")]
-    found = range_trees(run_of(timer("forward-compute", rank="3"), *series, timer("arrange.:x"), format="nsys"))
-    assert shown(found) == {"3": [name, "step", "backward"]}
+def test_ranges_of_several_domains_with_one_name_keep_their_domains() -> None:
+    ranges = {"0": ("data:forward", "data:backward", ":forward", ":step"), "1": ("data:forward", "data:backward")}
+    series = [timer(f"range.{name}", rank=rank) for rank, names in ranges.items() for name in names]
+    assert shown(range_trees(run_of(*series, format="nsys"))) == {
+        "0": ["data:forward", "backward", ":forward", "step"],
+        "1": ["forward", "backward"],
+    }
 
 
 def test_a_run_without_nvtx_ranges_has_no_tree_of_them() -> None:
