@@ -39,7 +39,7 @@ FORMAT = Format(
 )
 #: Not read: the memory, the limits and the versions of a card.
 BESIDE = r"Total|\w+\.total|cuda_version|\w*\.?limit|\w*\.?(?:max|default|enforced)[_.]limit|pcie\.link\..*|count"
-#: The names of `dmon`, of `--query-gpu` and of `-q` for the same metric.
+#: The names of `dmon`, of `--query-gpu` and of `-q` (`SECTION/NAME`) for the same metric.
 _NAMES = {
     Field("power", "W"): "pwr power.draw Power/Power",
     Field("power.average", "W"): "power.draw.average Power/Average",
@@ -80,7 +80,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
             columns = found if "gpu" in found else columns
         elif any(name in _KNOWN for name in named):
             columns = [*named, ","]
-            file.coverage.lines.headers[number] = columns[:-1], ","
+            file.coverage.lines.headers[number] = columns[:-1], ","  # to name numbers that are not read
         elif gpu := _GPU.fullmatch(line):
             device = gpu[1]
         elif device and (title := _SECTION.fullmatch(line)):

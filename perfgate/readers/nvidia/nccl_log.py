@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from perfgate.readers.kit import MAX_FAULTS, InputFile, Key, Labels, RecordRuns, Run, RunBuilder, number
-from perfgate.readers.nvidia import nccl_rows as rows
+from perfgate.readers.nvidia import nccl_rows
 from perfgate.readers.nvidia.nccl_rows import NcclValue, add_values, varying_details, without_prefix
 
 NAME = "nccl-tests"
-#: A line that matters has one of these words.
+#: A line that matters has one of these words; a row has two blanks.
 WORDS = (
     *("algbw", "(GB/s)", "_perf", "nThread", "NCCL_", "Using devices"),
     *("#  Rank", "#   Rank", "Reducing maxBytes", "Avg bus bandwidth", "Out of bounds", " failure ", "  "),
@@ -45,7 +45,7 @@ class _Section(Struct, eq=False):
 
     #: The collective that it measures.
     name: str = ""
-    #: The tag that mpirun puts before its lines; "" without tags.
+    #: The tag that mpirun puts before its lines, `JOB,RANK`; "" without tags.
     tag: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     #: The columns of its table, and the line of the header; empty before it.
@@ -58,7 +58,7 @@ class _Section(Struct, eq=False):
     #: True after the last line of the table: the next header is that of another program.
     is_over: bool = False
     #: The announced sizes, and the number of rows so far.
-    sizes: rows.Announced | None = None
+    sizes: nccl_rows.Announced | None = None
     rows: int = 0
     #: The line that announced the test; 0 without one.
     announced: int = 0
@@ -87,8 +87,8 @@ class _Section(Struct, eq=False):
         if self.announced and not self.header:
             self.errors.append(("a test was announced, and has no table", self.announced, f": {self.name}"))
         elif sizes is not None and self.header and self.rows < sizes.count and self.average is None:
-            rows = f": it has {self.rows} of the {sizes.count} sizes, and no average at its end"
-            self.errors.append(("the table is cut off", self.line, rows))
+            detail = f": it has {self.rows} of the {sizes.count} sizes, and no average at its end"
+            self.errors.append(("the table is cut off", self.line, detail))
 
     def report(self, run: RunBuilder) -> None:
         """Report the errors to a run."""
@@ -116,7 +116,7 @@ class NcclLog:
             section.end()
         tables = [section for section in self.sections if section.header or section.average]
         for section in tables:
-            if heading := self.file.heading(section.line):
+            if heading := self.file.heading(section.line):  # `=== 8 nodes ===`
                 section.settings["heading"] = heading
         runs, labels = RecordRuns(self.file, NAME), _labels(tables)
         # by collective: the details in which its rows differ
@@ -170,7 +170,7 @@ class NcclLog:
 
     def _fact(self, section: _Section, number: int, line: str) -> None:
         """Take what a line says about the program of a section, or of the next one."""
-        section.sizes = rows.announced(line, number, section.sizes) or section.sizes
+        section.sizes = nccl_rows.announced(line, number, section.sizes) or section.sizes
         if "Collective test starting" in line:
             section.announced = number
         if found := _UNITS.search(line):
@@ -216,7 +216,7 @@ def _labels(sections: Sequence[_Section]) -> list[Labels]:
                 own_values = {value.details.get(detail) for value in sections[at].values}
                 only = own_values.pop() if len(own_values) == 1 else None
                 labels[at].update({} if only is None else {detail: only})
-        if not name and len(same) > 1 and not tagged:
+        if not name and len(same) > 1 and not tagged:  # perhaps not of one program, so no repetitions
             for place, at in enumerate(same, 1):
                 labels[at]["section"] = str(place)
     return [tuple(sorted(own.items())) for own in labels]
@@ -242,13 +242,13 @@ def _finish(
 
 def _take_row(section: _Section, number: int, text: str) -> bool:
     """Read a row, or a part of one; return False if the line is neither."""
-    if section.open_row and 0 < rows.length_of_rest(text) < len(section.header):
+    if section.open_row and 0 < nccl_rows.length_of_rest(text) < len(section.header):
         begun, number = section.open_row
         section.open_row, text = None, f"{begun} {text}"
     if not _ROW.match(text):
         return False
     section.end_row()
-    if (before := rows.interrupted(text)) is not None:
+    if (before := nccl_rows.interrupted(text)) is not None:
         section.open_row = (before, number)
     else:
         section.values += _row(section, number, text.split())
@@ -259,25 +259,25 @@ def _take_row(section: _Section, number: int, text: str) -> bool:
 def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
     """Yield the numbers of one row. The header has the columns time, algbw, busbw and #wrong for each place."""
     header = section.header
-    blank, pairs = rows.blank_columns(header, cells), zip(header, cells, strict=False)
-    has_numbers = all(number(cell) is not None for name, cell in pairs if name in rows.METRIC_OF_COLUMN)
+    blank, pairs = nccl_rows.blank_columns(header, cells), zip(header, cells, strict=False)
+    has_numbers = all(number(cell) is not None for name, cell in pairs if name in nccl_rows.METRIC_OF_COLUMN)
     is_short = len(cells) + len(blank) < len(header)
     if is_short or (len(cells) > len(header) and not has_numbers):  # other text is between the numbers
         detail = "words are where the header has numbers"
         if is_short:
             detail = f"{len(cells)} cells, but the header has {len(header)}"
-        if len(section.errors) <= 2 * MAX_FAULTS:
+        if len(section.errors) <= 2 * MAX_FAULTS:  # enough: a run lists MAX_FAULTS of them
             section.errors.append(("a row cannot be read", line, f": {detail}"))
         return
     for name in blank:
         cells.insert(header.index(name), "")
-    first = next((at for at, name in enumerate(header) if name in rows.METRIC_OF_COLUMN), len(cells))
+    first = next((at for at, name in enumerate(header) if name in nccl_rows.METRIC_OF_COLUMN), len(cells))
     row = {name: cell for name, cell in zip(header[:first], cells, strict=False) if cell}
     starts = [at for at, name in enumerate(header) if name in ("time", "cputime")]
     for start, end, place in zip(starts, [*starts[1:], len(header)], ("out", "in"), strict=False):
         columns = {header[at]: cells[at] for at in range(start, end)}
         wrong = (number(columns.get("#wrong", "")) or 0) > 0
-        for name, metric in rows.METRIC_OF_COLUMN.items():
+        for name, metric in nccl_rows.METRIC_OF_COLUMN.items():
             if name in columns:
                 # without a line of units, the unit is the usual one, which all versions so far print
                 known, usual = (_PER_SECOND, "(us)") if metric.endswith("time") else (_PER_BYTE, "(GB/s)")

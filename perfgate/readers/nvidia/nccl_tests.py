@@ -66,7 +66,7 @@ FORMAT = Format(
 )
 #: The metrics by their names in JSON.
 _IN_JSON = {"time": "time", "cpu_time": "cpu_time", "alg_bw": "algbw", "bus_bw": "busbw"}
-_BENCH_WORDS = (" duration: ", "algo throughput: ", "busbw: ", " data size: ", ":")
+_BENCH_WORDS = (" duration: ", "algo throughput: ", "busbw: ", " data size: ", ":")  # `:` for the line `27:`
 _BENCH_RANK = re.compile(r"\s*(\d{1,6}):\s*")
 _BENCH_SIZE = re.compile(r"\s*(\d{1,6}) data size: (\S{1,20} [KMGT]?B)\s*")
 #: The values of a block in order: metric, unit, printed units in one base unit, and pattern.
@@ -115,12 +115,12 @@ def _of_json(document: InputFile) -> Run:
         run.say("error", f"{bounds['count']} values are out of bounds", ("out_of_bounds",))
     # `devices` has one entry for each process, which has `nthreads` times `ngpus` GPUs.
     named = [mapping(device).get("device_info") for device in items(config.get("devices"))]
-    threads, gpus = checked(config.get("nthreads"), "s")[0], checked(config.get("ngpus"), "s")[0]
+    threads, gpus = (checked(config.get(name), "s")[0] for name in ("nthreads", "ngpus"))  # not below 0, as in s
     if named and isinstance(named[0], str):
         run.facts["gpu"] = named[0]
     if named and 0 < threads * gpus < 1 << 20:
         run.facts["gpu_count"] = run.facts["world_size"] = len(named) * int(threads * gpus)
-    run.report_problems(numbers=False)
+    run.report_problems(numbers=False)  # a value that is not finite was refused with its metric
     return run.run()
 
 
@@ -150,8 +150,11 @@ class _Block(Struct):
         """Return whether all its texts are measurements."""
         return not any(map(fault_of, self.texts))
 
-    def match(self, value: float) -> float:
-        """Return what is equal in all blocks of a size: the bits that a throughput moved, or busbw by throughput."""
+    def invariant(self, value: float) -> float:
+        """Return what is equal in all blocks of a size, if `value` is the next of this block.
+
+        For a throughput it is the bits that were moved, and for a busbw the busbw by throughput.
+        """
         before = float(self.texts[-1])
         return value * before if len(self.texts) == 1 else value / before if before else 0.0
 
@@ -168,7 +171,7 @@ class _AllReduceBench:
         self._open: list[_Block] = []
         #: By rank: the last size that it printed.
         self._sizes: dict[str, str] = {}
-        #: By the place of a value in its block: `match` of the first such value that could belong to only one block.
+        #: By the place of a value in its block: `invariant` of the first value that could belong to only one block.
         self._known: dict[int, float] = {}
 
     def line(self, run: RunBuilder, number: int, line: str) -> None:
@@ -201,9 +204,9 @@ class _AllReduceBench:
         if at and not fault_of(text):
             sound, known = [each for each in waiting if each.is_sound], self._known.get(at)
             if known is not None and sound:
-                block = min(sound, key=lambda each: abs(each.match(float(text)) - known))
+                block = min(sound, key=lambda each: abs(each.invariant(float(text)) - known))
             if len(waiting) == 1 and block.is_sound:
-                self._known.setdefault(at, block.match(float(text)))
+                self._known.setdefault(at, block.invariant(float(text)))
         block.texts.append(text)
         if len(block.texts) == len(_BENCH_FIELDS):
             self._open.remove(block)

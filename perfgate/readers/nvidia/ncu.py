@@ -140,8 +140,8 @@ class Tables:
     """The tables in the output of ncu. The details page has a row for each metric, the raw page for each launch."""
 
     def __init__(self, say: Callable[[Severity, str, int], None], advice: Callable[[int], object] = int) -> None:
-        #: Functions: report a problem on a line, and take the line of a row that has advice and no metric.
-        self._say, self._advice = say, advice
+        #: Functions: report a problem on a line, and take the line of a row that has advice instead of a metric.
+        self._say, self._advice = say, advice  # `int` does nothing
         self.headers = 0
         self._header: list[str] = []
         #: The line of a header without a row so far.
@@ -190,7 +190,7 @@ class Tables:
         needed = len(self._header) if raw else self._header.index("Metric Value") + 1
         if len(cells) >= needed and (cells[0].isdigit() or (raw and not cells[0])):
             return cells
-        if line[1:2].isdigit() or not ended:
+        if line[1:2].isdigit() or not ended:  # it begins with a quote and an ID
             self._say("warning", "the row is cut off; left out", number)
         return []
 
@@ -264,7 +264,7 @@ class _Profile(RunBuilder):
         if fault or text is None:
             self.refuse(key, fault or "not a number; left out", value.line)
         else:
-            self.file.coverage.lines.tell(value.line)
+            self.file.coverage.lines.tell(value.line)  # the others in its row describe the launch
             column.values.append(scale.to_base(float(text)))
 
     def run(self, part: int | None = None) -> Run:
@@ -277,7 +277,7 @@ def read(document: InputFile) -> tuple[Run, ...]:
     """Return one run for each invocation of ncu; each has at least one series or an error."""
     mark = _mark_of(document)
     runs = Runs(lambda: _Profile(document, mark))
-    advice = document.coverage.lines.tell
+    advice = document.coverage.lines.tell  # its numbers are no measurements that were left out
     tables = Tables(lambda severity, message, line: runs.run.say(severity, message, line), advice)  # noqa: PLW0108
     header = 0
     for value in tables.values((number, line, ended) for number, line, _, ended in document.lines()):
@@ -291,7 +291,7 @@ def read(document: InputFile) -> tuple[Run, ...]:
 
 def _mark_of(document: InputFile) -> Mark | None:
     """Return the decimal mark of the first number near the beginning that shows one."""
-    lines = clean(document.head(_HEAD).decode("utf-8", "replace")).split("\n")[:-1]
+    lines = clean(document.head(_HEAD).decode("utf-8", "replace")).split("\n")[:-1]  # the last may be cut off
     numbered = ((number, line.rstrip("\r"), True) for number, line in enumerate(lines, 1))
     for value in Tables(lambda severity, message, line: None).values(numbered):
         whole = value.metric.endswith(".sum") and scale_of(value.unit).counts  # the rollup of a counter

@@ -78,11 +78,12 @@ class _Summary(RunBuilder):
     def call(self, key: Key, unit: str, aggregate: dict[str, float]) -> None:
         """Add the row of one of many calls of the same range; at the end, they are one aggregate."""
         if key not in self._calls:
-            self.file.count("series", before=self.problems)
+            self.file.count("series", before=self.problems)  # over the limit, these are reported, too
         self._calls.setdefault(key, (unit, []))[1].append(aggregate)
 
     def run(self, part: int | None = None) -> Run:
         for key, (unit, rows) in self._calls.items():
+            # The row of a range may have this name without numbers, too.
             known = [dict(self.finished[key].aggregate)] if key in self.finished else []
             if several := [row for row in (*known, *rows) if row]:
                 self.aggregate(key, unit, nsys_tables.merged(several))
@@ -97,7 +98,7 @@ class _Reports:
         #: The notice of the next table, and the export that the current reports are made from.
         self._notice: nsys_tables.Notice | None = None
         self._source: str | None = None
-        #: The open table, its announced report, the way to split its rows, their number of cells, and if it has any.
+        #: The open table, its announced report, the way to split its rows, their number of cells, and if it has a row.
         self._table: nsys_tables.Table | None = None
         self._report: str | None = None
         self._split: nsys_tables.Split = ","
@@ -157,10 +158,9 @@ class _Reports:
             if fault:
                 run.refuse(key, f"{statistic}: {fault}", number)
             elif plain:
-                run.file.coverage.mark(None, number, float(plain))
                 # division by 1000 is exact; multiplication by 0.001 is not
                 aggregate[statistic] = float(plain) * factor if factor >= 1 else float(plain) / round(1 / factor)
-        run.file.coverage.lines.tell(number)  # all columns are known
+        run.file.coverage.lines.tell(number)  # all columns are known, so nothing was left out
         if name == metric:
             run.aggregate(key, table.unit, aggregate)
         else:
@@ -262,7 +262,7 @@ def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], docume
             yield number, line
 
     for item in embedded(passed_on(), document.limits):
-        if isinstance(item, Embedded) and item.call is None:
+        if isinstance(item, Embedded) and item.call is None:  # JSON, and no printed object
             if not item.fault:
                 reports.json(load_json(item.text, document.name, document.limits), item.line)
             elif item.fault_matters("(?:Name|Operation|Range)"):

@@ -48,20 +48,20 @@ _Texts = Mapping[object, str]
 _KERNELS, _COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
 _SETS, _RUNTIME = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_RUNTIME"
 _RANGES, _STRINGS, _COPY_NAMES, _GPUS = "NVTX_EVENTS", "StringIds", "ENUM_CUDA_MEMCPY_OPER", "TARGET_INFO_GPU"
-#: Tables with activities: the first part of their metrics, and the column with the id of the name, if there is one.
+#: Tables with activities: the first part of their metrics, and the column with the id of the name (NULL: none).
 _ACTIVITIES = {
     _KERNELS: ("kernel", "demangledName"),
     _RUNTIME: ("api", "nameId"),
     "OSRT_API": ("os", "nameId"),
     _COPIES: ("memcpy", "copyKind"),
     _SETS: ("memcpy", "NULL"),
-    _RANGES: ("range", ""),
+    _RANGES: ("range", ""),  # see `_named_ranges`
 }
-#: Tables of devices: the kind in a trace, the name of unknown ids, and columns: name, factors of the blocks or bytes.
+#: Tables of devices: the kind in a trace, the name of unknown ids, and columns: id of the name, factors of the amount.
 _DEVICES = {
     _KERNELS: (KERNEL, "", ("demangledName", "gridX", "gridY", "gridZ")),
     _COPIES: (MEMCPY, "Memcpy other", ("copyKind", "bytes")),
-    _SETS: (MEMSET, "Memset", ("value", "bytes")),
+    _SETS: (MEMSET, "Memset", ("value", "bytes")),  # no value is known as a name
 }
 _COPIED: _Texts = {1: "Memcpy HtoD", 2: "Memcpy DtoH", 8: "Memcpy DtoD", 9: "Memcpy HtoH", 10: "Memcpy PtoP"}
 _TABLES = re.compile("|".join((*_ACTIVITIES, _STRINGS, _COPY_NAMES, _GPUS)), re.ASCII)
@@ -69,7 +69,7 @@ _TABLES = re.compile("|".join((*_ACTIVITIES, _STRINGS, _COPY_NAMES, _GPUS)), re.
 _MEASURED = re.compile(r"CUPTI_ACTIVITY_KIND_|GPU_METRICS|GENERIC_EVENTS|NET_|MPI_|NVTX_COUNTER|CU(?:DNN|BLAS)_")
 #: The NVTX events of ranges (push/pop and start/end), and the one that names a domain.
 _RANGE_TYPES, _DOMAIN_TYPE = (59, 60, 70, 71), 75
-_API_VERSION, _CALL_VERSION = re.compile(r"_v\d{4}$"), re.compile(r"_v\d{4,5}$")
+_API_VERSION, _CALL_VERSION = re.compile(r"_v\d{4}$"), re.compile(r"_v\d{4,5}$")  # the first as in `nsys stats`
 #: The bits of a thread's id that identify its process, and a time in ns that is beyond all clocks.
 _PROCESS, _LATEST = 0x0000FFFFFF000000, 1 << 61
 #: By name and device: three numbers of each activity, its start and length in ns, and its bytes (-1: unknown).
@@ -110,7 +110,7 @@ def _add_activities(run: RunBuilder, database: Database) -> _Texts:
             rows = _named_ranges(database) if table == _RANGES else database.rows(table, columns)
             found[table] = _grouped(run, table, rows)
     for table in filter(_MEASURED.match, database.others):
-        run.file.coverage.leave(table)
+        run.file.coverage.leave(table)  # reported as not read
     used = {name for groups in found.values() for name, _ in groups}
     used |= {name[1] for name in used if isinstance(name, tuple)}
     strings = _texts(database, _STRINGS, "value", used)
@@ -192,7 +192,7 @@ def _texts(database: Database, table: str, column: str, wanted: set[object]) -> 
 
 
 def _add_steps(run: RunBuilder, database: Database, names: _Texts) -> Sequence[CallTree]:
-    """Add the times and the work of each step, and return the call tree; none without steps. Raises DatabaseFault."""
+    """Add times and work of all steps, and return the call tree; none if nobody asks for it. Raises DatabaseFault."""
     ranges = sorted(_ranges(database, names), key=lambda one: (one[1], -one[2]))
     processes = {_process_of(thread) for thread, _, _, text in ranges if STEP.fullmatch(text)}
     if len(processes) > 1:
@@ -212,8 +212,8 @@ def _add_steps(run: RunBuilder, database: Database, names: _Texts) -> Sequence[C
             own = _columns(database, table, ("start", "end", "deviceId", "correlationId", *columns))
             all_ended &= _add_device(tables, own, table, names)
     tables.finish()
-    make = SeriesMaker(tables, "corrected", {})
-    if (steps := find_steps(tables, "corrected")) is None:
+    make = SeriesMaker(tables, mode="corrected", labels={})
+    if (steps := find_steps(tables, mode="corrected")) is None:
         return ()
     for remark in steps.remarks:
         run.say("warning", remark)
@@ -221,7 +221,7 @@ def _add_steps(run: RunBuilder, database: Database, names: _Texts) -> Sequence[C
     for series in chain(make.of_steps(steps) if has_device else (), Work(make, steps).series()):
         if all_ended or series.key.metric != "work.device_time":
             run.finish(series)
-    return (call_tree(tables, steps, ""),) if run.file.source.with_calls and has_device else ()
+    return (call_tree(tables, steps, rank=""),) if run.file.source.with_calls and has_device else ()
 
 
 def _ranges(database: Database, names: _Texts) -> Iterator[tuple[int, int, int, str]]:
@@ -258,7 +258,7 @@ def _numbered(values: Int64, text: Callable[[int], str], names: Names) -> Int64:
 
 
 def _add_calls(tables: EventTables, database: Database, names: _Texts, process: int) -> bool:
-    """Add the calls of a process; return whether the export has any."""
+    """Add the calls of a process as those of today's traces (NAMED); return whether the export has any."""
     columns = _columns(database, _RUNTIME, ("start", "end", "globalTid", "correlationId", "nameId"))
     start, end, thread, correlation, name = _sound(columns[:, columns[2] & _PROCESS == process])
     numbers = _numbered(name, lambda one: _CALL_VERSION.sub("", names.get(one, "")), tables.call_names)
@@ -295,6 +295,6 @@ def _add_device(tables: EventTables, columns: Int64, table: str, names: _Texts) 
     tables.pieces["device"].add(name=numbers, start=start, duration=end - start, correlation=correlation, amount=amount)
     tables.pieces["device"].add(kind=np.full(len(start), kind), device=_numbered(device, str, tables.devices))
     if kind == KERNEL:
-        nan = np.full(len(start), np.nan)
+        nan = np.full(len(start), np.nan)  # unknown, as the id -1
         tables.pieces["kernel"].add(external_id=np.full(len(start), -1), blocks=nan, occupancy=nan)
     return bool(ended.all())

@@ -32,7 +32,7 @@ from msgspec import Struct, field
 from perfgate.core.units import UNITS
 from perfgate.readers.values import cells_of
 
-#: The reports that are read, and the first part of their metrics. `calls` is `api` or `os`, depending on the names.
+#: The reports that are read, and the kind of their tables (`Table.kind`).
 KINDS = {
     **dict.fromkeys(("cuda_gpu_kern_sum", "gpukernsum"), "kernel"),
     **dict.fromkeys(("cuda_api_sum", "cudaapisum"), "api"),
@@ -140,6 +140,7 @@ def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None
     if (kind := _kind(header, notice)) is None:
         return "a table of unknown calls is not read"
     base = "B" if kind == "memcpy.size" else "s"
+    # A total without a unit is in ns, and a size in the unit of the title.
     default = (notice.unit if notice else None) if base == "B" else "ns"
     unit_of_total = parts[found["total"]][1] or default
     columns = {}

@@ -102,7 +102,7 @@ class _Text:
         return self.runs.run
 
     def _begin(self, at: int, facts: Mapping[str, Fact]) -> None:
-        """Begin another run, unless this one has measured nothing yet."""
+        """Begin another run, unless this one has measured nothing yet, and keep these facts in it."""
         self.runs.banner(at)
         self.run.facts |= facts
         self.tests, self.gpus = set(), []
@@ -140,7 +140,7 @@ class _Text:
                 self.run.refuse(Key(f"{found[1]}.sum"), "this sum has no matrix", at)
             elif ended:
                 _add(self.run, found[1], matrix, found[2], at)
-                self.matrix, self.has_result = _Matrix(matrix.test, at), True
+                self.matrix, self.has_result = _Matrix(matrix.test, at), True  # a bidirectional test has more
         elif found := _FAILED.match(line):
             self.run.refuse(Key(matrix.test), f"the test failed: {found[1].strip() or 'without a message'}", at)
             self.has_result = True
@@ -212,12 +212,12 @@ def _test(run: RunBuilder, name: str, test: Mapping[str, Any], place: Path) -> N
         return
     height = len(matrix) // len(parts)
     for index, part in enumerate(parts):
-        one = _Matrix(name + part, 0, description)
+        one = _Matrix(name + part, line=0, description=description)
         for row in range(height):
             for column, text in enumerate(items(matrix[index * height + row])):
                 if text != _NOT_MEASURED:
                     at = (*place, "bandwidth_matrix", index * height + row, column)
                     one.cells.append((str(row), str(column), str(text), at))
-        last = index == len(parts) - 1
+        last = index == len(parts) - 1  # the document has only the sum of the last matrix
         total = test.get("sum") if last else sum(number(cell[2]) or 0.0 for cell in one.cells)
         _add(run, one.test, one, total if isinstance(total, int | float) else str(total), (*place, "sum"))

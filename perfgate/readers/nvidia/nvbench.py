@@ -83,7 +83,7 @@ def _state(run: RunBuilder, name: str, state: Mapping[str, Any], place: Path) ->
     for at, summary in rows(run, state, *place, "summaries"):
         tag, value = summary.get("tag"), next((one for key, one in _pairs(summary.get("data")) if key == "value"), None)
         if not isinstance(tag, str) or value is None or tag.endswith(_OTHER):
-            run.file.coverage.mark(run.json, at)
+            run.file.coverage.mark(run.json, at)  # it is not a measurement that was left out
             continue
         if found := _TIME.fullmatch(tag):
             part = _PARTS.get((found[1], found[2]), "cpu_time")
