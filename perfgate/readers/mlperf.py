@@ -84,7 +84,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for number, line, _, ended in file.lines((WORD, _SYSTEM_WORD)):
         parts = line.split(WORD)[1:]
         if _SYSTEM_WORD in line:
-            file.coverage.lines.tell(number)
+            file.coverage.lines.tell(number)  # no measurements
         for index, text in enumerate(parts, 1):
             if (event := _event(text)) is not None:
                 _take(runs, event, number)
@@ -110,7 +110,7 @@ def _take(runs: Runs[_LogRun], event: dict[str, Any], line: int) -> None:
     if key in _BEGINNINGS and runs.run.stopped:
         runs.banner(line)
     run = runs.run
-    if key in _CONDITIONS or key in run.file.source.conditions:
+    if key in _CONDITIONS or key in run.file.source.conditions:  # also those that the rule files name
         run.condition(key, event.get("value"), line)
     name, _, end = key.rpartition("_")
     if end in ("start", "stop"):  # of any type: some submissions log intervals as points in time

@@ -194,10 +194,10 @@ def not_recognised(file: InputFile, most: int) -> tuple[str, str | None]:
     text = head.decode("utf-8", "replace")
     forced = f"--format NAME reads it as one of {', '.join(format_names())}"
     faults = "".join(f"; {fault}" for fault in plugins().faults)
-    loaded = load_json(text, file.name, file.limits) if len(head) < most else None
+    loaded = load_json(text, file.name, file.limits) if len(head) < most else None  # None: the text is cut off
     if is_json(text) or (loaded and not loaded.faults):
         if loaded and loaded.faults:
-            fault = loaded.problems[0]
+            fault = loaded.faults[0].problem
             place = f"line {fault.at.line}, column {fault.at.column}"
             return f"JSON of an unknown format; on {place}: {fault.message}{faults}", forced
         tokens = JsonOutline.of(text).tokens

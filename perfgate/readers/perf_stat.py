@@ -97,10 +97,11 @@ class _StatRun(RunBuilder):
         if self.not_counted:
             names, line = ", ".join([*self.not_counted][:20]), next(iter(self.not_counted.values()))
             self.say("warning", f"perf did not count {len(self.not_counted)} events: {names}", line)
+        # Only the printed form has a command.
         if "command" in self.unlabelled and not self.is_interval and Key("time_elapsed") not in self.columns:
             self.say("warning", "the list of counts has no `time elapsed` at its end: rows may be missing")
         if not self.is_interval:
-            self.single_values(re.compile(""))
+            self.single_values(re.compile(""))  # of any name
         return super().run(part)
 
     def count(self, labels: Mapping[str, str], event: str, text: str, unit: str, line: int) -> None:
@@ -119,6 +120,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         text = line.strip()
         if title := _TITLE.search(line):
             runs.banner(line_number)
+            # Runs that differ in an unlabelled field get it as a label.
             runs.run.unlabelled["command"] = title[1].strip("'")[:_LONGEST_COMMAND]
             runs.run.unlabelled |= {"heading": heading} if (heading := file.heading(line_number)) else {}
         elif text.startswith('{"') and text.endswith("}"):
@@ -166,7 +168,7 @@ def _labels(place: str | None) -> dict[str, str]:
 
 def _csv(run: _StatRun, line: str, at: int) -> bool:
     """Read a row `[time,][place,[CPUs,]]count,unit,event,[variance%,]run time,share,...`; return whether it is one."""
-    # Try every separator, and every number of cells before the count, until count and event are in their places.
+    # Try every separator, and up to 3 cells before the count, until count and event are in their places.
     ways = ([cell.strip() for cell in line.split(separator)] for separator in _SEPARATORS)
     for cells, skipped in ((way, count) for way in ways for count in range(min(4, len(way) - 4))):
         rest, before = cells[skipped:], cells[:skipped]

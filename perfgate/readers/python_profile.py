@@ -39,7 +39,7 @@ FORMAT = Format(
     NAME,
     __name__,
     markers={"ncalls  tottime  percall  cumtime": ""},
-    signature=(rb"[{\xfb](?:[)\xa9]\x03|[(\xa8]\x03\0\0\0)", "as a profile of Python does"),
+    signature=(rb"[{\xfb](?:[)\xa9]\x03|[(\xa8]\x03\0\0\0)", "as a profile of Python does"),  # a key has 3 parts
 )
 _TOTAL = re.compile(
     r"(\d{1,18}) function calls (?:\(\d{1,18} primitive calls\) )?in (\S{1,40}) (?:CPU )?seconds", re.ASCII
@@ -48,8 +48,7 @@ _HEADER = "ncalls  tottime  percall  cumtime"
 _CALLS = re.compile(r"(\d{1,18})(?:/(\d{1,18}))?", re.ASCII)
 _FUNCTION = re.compile(r"(.{1,2000}?):(\d{1,9})\((.{1,2000})\)")
 _LIBRARY = re.compile(r".*[/\\](?:site-packages|dist-packages|lib[/\\]python\d\.\d{1,2})[/\\]")
-#: The cells of a row of the printed table.
-_CELLS = 6
+_CELLS = 6  # of a row of the printed table
 #: The deepest level of tuples and dictionaries in a profile.
 _DEEPEST = 6
 #: The bit of a value in `marshal` that later values may refer to.
@@ -74,7 +73,7 @@ class _Profile(Struct):
     def add(self, name: str, primitive: int, calls: int, own: float, cumulative: float) -> None:
         """Add a function to those of the same name."""
         if name not in self.functions:
-            self.run.file.count("series", before=self.run.problems)
+            self.run.file.count("series", before=self.run.problems)  # over the limit, these are reported, too
         one = self.functions.setdefault(name, _Function())
         one.primitive += primitive
         one.calls += calls
@@ -189,7 +188,7 @@ class _Marshal:
         if kind == "l":  # a long integer: digits of 15 bits, whose number has the sign
             digits = self._size()
             parts = struct.unpack(f"<{abs(digits)}H", self._take(2 * abs(digits)))
-            value = sum(part << 15 * index for index, part in enumerate(parts[:8]))
+            value = sum(part << 15 * index for index, part in enumerate(parts[:8]))  # enough for a count
             return -value if digits < 0 else value
         if kind != "f":
             raise _DamagedError(f"it has a value of the kind {kind!r}, which no profile has, at byte {start}")
@@ -227,10 +226,11 @@ def _add(profile: _Profile, key: object, value: object) -> str | None:
     path, line, function = key
     if not isinstance(path, str) or type(line) is not int or not isinstance(function, str):
         return "an item has no name of a function"
-    numbers = [checked(one, "s") for one in value[:4]]
+    name = _short(path, line, function)
+    numbers = [checked(one, "s") for one in value[:4]]  # without the callers
     if any(fault for _, fault in numbers) or not all(type(count) is int for count in value[:2]):
-        return f"{_short(path, line, function)}: its times or calls are not measurements"
-    profile.add(_short(path, line, function), value[0], value[1], numbers[2][0], numbers[3][0])
+        return f"{name}: its times or calls are not measurements"
+    profile.add(name, primitive=value[0], calls=value[1], own=numbers[2][0], cumulative=numbers[3][0])
     return None
 
 
@@ -279,8 +279,8 @@ def _row(run: _TextRun, text: str, line: int, ended: bool) -> bool:
     """Read a row of a table, and return whether more may follow."""
     cells = text.split(None, _CELLS - 1)
     if (calls := _CALLS.fullmatch(cells[0])) is None:
-        return run.header is not None
-    run.file.coverage.lines.tell(line)
+        return run.header is not None  # other text may come before the first row
+    run.file.coverage.lines.tell(line)  # `percall` follows from the others
     if not ended:
         run.say("warning", "the last row is cut off; left out", line)
         return False

@@ -39,7 +39,7 @@ CHECKED = "perfgate itself"
 FORMAT = Format(NAME, __name__, keys="schema", outline=lambda document: document.schema("perfgate.results/"))
 #: A larger document is read in bounded memory: as a whole it would need five times its size.
 WHOLE_BYTES = 64 << 20
-#: From this size on that is faster, too, if the lists are long: if at most two of them begin in the head of the file.
+#: From this size on, bounded memory is faster, too, if the lists are long: at most 2 of them begin in the file's head.
 _LONG_LISTS_BYTES, _LISTS_IN_HEAD = 4 << 20, 2
 INCOMPLETE = "the recording is incomplete"
 _FEWER = " (reading needs five times as much memory), or record fewer values: every tenth step, or an `aggregate`"
@@ -126,7 +126,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     first = RunBuilder(file, NAME, source)
     if data is None:
         for problem in source.loaded.problems:
-            first.say(problem.severity, problem.message, source.moved(problem.at))
+            first.say(problem.severity, problem.message, source.moved(problem.at))  # its place in the whole file
         return (first.run(),)
     if not (isinstance(data, dict) and "runs" in data):
         return (_read_run(file, source, lists, SingleForm, data, ()).run(),)
@@ -138,7 +138,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 def _document(file: InputFile) -> tuple[JsonSource, Sequence[Numbers] | AllNumbers] | None:
     """Return the document, and the lists that were taken out of it; None, and a problem, if it is too large."""
-    scratch = file.source.scratch
+    scratch = file.source.scratch  # opens temporary files for numbers; None if there is none
     if scratch is None:
         text = file.whole(_FEWER)
     else:
@@ -181,7 +181,7 @@ def _read_run(
     run = RecordedRun(file, NAME, source)
     for fault in source.loaded.faults:
         # Values that are not finite are refused with their series; other runs have their own faults.
-        is_value = "values" in fault.path[-2:] and isinstance(fault.path[-1], int)
+        is_value = "values" in fault.path[-2:] and isinstance(fault.path[-1], int)  # ends with "values", 3
         elsewhere = fault.path[:1] == ("runs",) and len(fault.path) > 1 and fault.path[: len(path)] != path
         if not elsewhere and not is_value:
             run.say(fault.problem.severity, fault.problem.message, source.moved(fault.problem.at))
@@ -248,14 +248,14 @@ def _add(run: RunBuilder, written: SeriesForm, lists: Sequence[Numbers] | AllNum
         per, steps = per_base(unit), () if written.steps is UNSET else written.steps
         add: Callable[..., None] = run.samples if isinstance(lists, Sequence) else partial(lists.add_to, run)
         add(key, unit.base, written.values, lambda at: (*path, "values", at), per=per, steps=steps)
-        run.file.coverage.mark(run.json, (*path, "values"))
+        run.file.coverage.mark(run.json, (*path, "values"))  # all were read, or are reported
     elif isinstance(written.value, float) and is_possible(run, key, written.value, unit, (*path, "value")):
         run.one_value(key, unit.base, in_base(written.value, per_base(unit)))
 
 
 def is_possible(run: RunBuilder, key: Key, number: float, unit: Unit, at: Place) -> bool:
     """Return whether a number can be a measurement; it is refused if not."""
-    run.file.coverage.mark(run.json, at, number)
+    run.file.coverage.mark(run.json, at, number)  # it was read, or is reported
     possible = math.isfinite(number) and (unit.base != "s" or number >= 0)
     if not possible:
         run.refuse(key, f"{number} {unit.symbol} is not a measurement; left out", at)

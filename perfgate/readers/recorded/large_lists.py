@@ -65,6 +65,7 @@ class Cuts:
         width = len(text) - text.rfind(b"\n") - 1 if lines else len(text)
         if self.rows and self.rows[-1][0] == at - len(put):  # right behind the last cut: one larger cut
             _, before, beside, other = self.rows.pop()
+            # of what was put in, only the length counts
             lines, width, put = lines + before, width if lines else width + beside, put + b" " * other
         self.rows.append((at, lines, width, len(put)))
 
@@ -229,7 +230,7 @@ class LargeLists:
             stop = end if stop < 0 else stop
             number = _one(self._data[start:stop], decoder)
             is_left = number is None or (number < 0 and len(numbers.left) - len(numbers.odd) < _SHOWN)
-            if is_left:
+            if is_left:  # the comma before it stays, too
                 self.cuts.add(self._size, comma + self._data[begin:start].removesuffix(b",") if start > begin else b"")
                 self._take(numbers, waiting)
                 stop = self._leave(numbers, start, stop, is_odd=number is None, is_first=not (comma or start > begin))
@@ -253,7 +254,7 @@ class LargeLists:
     def _leave(self, numbers: NumberList, start: int, stop: int, *, is_odd: bool, is_first: bool) -> int:
         """Leave an item in the document, with a comma before it; return its end. If none is found, reading stops."""
         self._put(b",", _ODD_COSTS)
-        if is_first:
+        if is_first:  # the comma behind the index is not in the file
             self.cuts.add(self._size, b"", b",")
         numbers.left.append(len(numbers))
         if is_odd:

@@ -46,7 +46,7 @@ class LargeNumbers:
         odd = {*self.numbers.odd}
         found: list[tuple[str, int]] = []
         for place, at in enumerate(self.numbers.left):
-            if (at in odd or unit == "s") and len(found) < MAX_FAULTS:
+            if (at in odd or unit == "s") and len(found) < MAX_FAULTS:  # others are negative: wrong only in s
                 found.append((fault_in(self._left[place], unit), place + 1))  # behind the index of the list
         negative = sum(int((block < 0).sum()) for block in self._raw().blocks()) if self._are_wrong(unit) else 0
         return found, len(odd) + negative

@@ -53,7 +53,7 @@ class _Recording(RecordedRun):
 
     def line(self, text: str, number: int, ended: bool) -> None:
         """Read one line: the run at first, then pieces of series, facts, reasons, the call tree, and the end."""
-        loaded = load_json(text, self.file.name, finite=False)
+        loaded = load_json(text, self.file.name, finite=False)  # `is_possible` refuses what is not finite
         content = loaded.data
         if loaded.problems or not isinstance(content, dict):
             if ended:
@@ -107,7 +107,7 @@ class _Recording(RecordedRun):
         elif not values or len(steps) != len(values):
             self.say("error", "a series has no values, or another number of steps than values", number)
         else:
-            self.file.coverage.lines.tell(number)
+            self.file.coverage.lines.tell(number)  # all its numbers are read here
             column = self.column(key, unit.base, per_base(unit))
             for value, step in zip(values, steps, strict=True):
                 if is_possible(self, key, value, unit, number):

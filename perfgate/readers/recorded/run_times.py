@@ -38,8 +38,8 @@ def add_run_times(run: RunBuilder) -> None:
         start = run.finished.get(Key(f"time.{START}", key.labels))
         if start is not None and len(start.values) == 1:
             parts[START] = float(start.values[0])
-        split = with_rest(parts, float(whole[0]), _ROUNDING * float(whole[0]))
-        add_times(run, metrics(split or {}), dict(key.labels))
+        split = with_rest(parts, float(whole[0]), rounding=_ROUNDING * float(whole[0]))
+        add_times(run, metrics(split or {}), dict(key.labels))  # none if the parts are longer than the whole
 
 
 def _sum(run: RunBuilder, key: Key) -> float | None:
