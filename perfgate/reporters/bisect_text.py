@@ -20,8 +20,8 @@ _MARKS = {
     "not-reproduced": ("?", "?", "bold yellow"),
     "undecided": ("?", "?", "bold yellow"),
 }
-#: The most measured items on a screen.
-_MOST_ROWS = 30
+#: The most measured items on a screen, and the most causes.
+_MOST_ROWS, _MOST_CAUSES = 30, 5
 #: The length of the longest bar, and of the shown reason why an item was skipped; a note has the whole reason.
 _BAR, _REASON = 20, 40
 
@@ -33,7 +33,7 @@ def short(name: str) -> str:
 
 
 def value(report: BisectReport, number: float | None) -> str:
-    """Return a measured value, or for pairs its change from the first item."""
+    """Return a measured value; for pairs, `number` is its ratio to the first item, shown as a change."""
     if number is None:
         return ""
     return format_change(number - 1) if report.paired else format_value(number, report.unit)
@@ -63,7 +63,7 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
         about = ", ".join(part for part in (item.subject, item.author, item.date) if part)
         page.paragraph(f"{percent(one.probability):>7}  {short(item.name)}  {about}", indent=2)
         if one.position in report.blamed and item.diffstat:
-            page.paragraph(item.diffstat, "dim", indent=11)
+            page.paragraph(item.diffstat, "dim", indent=11)  # below the name
     for probability, words in unnamed(report):
         page.paragraph(f"{percent(probability):>7}  {words}", "dim", indent=2)
     if report.measured:
@@ -76,7 +76,7 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
     if report.causes is not None:
         page.blank()
         page.paragraph(f"What changed: {cause_words.step(report.causes)}", "bold")
-        for cause in report.causes.causes[:5]:
+        for cause in report.causes.causes[:_MOST_CAUSES]:
             page.paragraph(cause_words.line(cause), indent=2)
             page.paragraph(cause_words.undo(cause), indent=4)
     page.blank()
@@ -104,7 +104,7 @@ def unnamed(report: BisectReport) -> list[tuple[float, str]]:
 
 
 def notes(report: BisectReport) -> tuple[str, ...]:
-    """Return the notes, and the merge that brought the answer."""
+    """Return the notes, after the merge that brought the found commit, if it was inside of one."""
     if report.inside is None:
         return report.notes
     return (f"it came with the merge {short(report.inside.name)}: {report.inside.subject}", *report.notes)
@@ -146,7 +146,8 @@ def markdown(report: BisectReport) -> str:
                 measured = f"{value(report, found.value)}, {plural(found.runs, _run(report))}"
             name = f"**{code(short(item.name))}**" if one.position in report.blamed else code(short(item.name))
             cells = [percent(one.probability), name, prose(item.author), prose(item.subject), prose(measured)]
-            lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+            escaped = [cell.replace("|", r"\|") for cell in cells]
+            lines.append(f"| {' | '.join(escaped)} |")
         lines += [f"| {percent(probability)} | {words} | | | |" for probability, words in unnamed(report)]
         lines.append("")
     between = f"between {code(short(report.first.name))} (good) and {code(short(report.last.name))} (bad)"
@@ -157,7 +158,7 @@ def markdown(report: BisectReport) -> str:
         lines.append(f"- **What changed:** {prose(cause_words.step(report.causes))}")
         lines += [
             f"  - {prose(cause_words.kind(one))}: {code(cause_words.where(one))} {prose(cause_words.cost(one))}"
-            for one in report.causes.causes[:5]
+            for one in report.causes.causes[:_MOST_CAUSES]
         ]
     lines += [f"- {prose(note)}" for note in notes(report)]
     lines += [f"- **next:** {prose(report.next_step)}", ""]

@@ -123,7 +123,10 @@ def _cures(page: Page, found: Examination) -> None:
 
 
 def _of_interest(found: Examination) -> MeasuredLoad | None:
-    """Return the metric of the user's command that rules name or that comes first, or else the first known load."""
+    """Return the metric of the user's command that rules name or that comes first, or else the first known load.
+
+    `the whole command` comes after its metrics.
+    """
     named = [need.measured_on for need in found.needs]
     known = [load for load in found.loads if load.floor("separate")]
     ranked = sorted(known, key=lambda load: (load.name not in named, not load.is_users, load.name.startswith("the ")))
@@ -134,8 +137,9 @@ def _how(floor: Floor, load: MeasuredLoad) -> str:
     """Return how a rule can use the CPU time of a load; empty for other ways, which have commands."""
     if floor.way != "cpu-time":
         return ""
-    stem = load.name.removesuffix(".time") if " " not in load.name else "step"
-    if load.is_users and " " in load.name:
+    is_metric = " " not in load.name  # others are `the whole command`, `a loop of Python` and the like
+    stem = load.name.removesuffix(".time") if is_metric else "step"
+    if load.is_users and not is_metric:
         return ", if the program does not wait: write a rule on command.cpu_time, which `perfgate run` measures"
     return f", if the program does not wait: `perfgate.Recorder(..., counters=True)` and a rule on {stem}.cpu_time"
 
@@ -192,6 +196,7 @@ def qualification_json(found: QualificationReport) -> str:
 def qualification_text(found: QualificationReport, *, ascii_only: bool = False) -> str:
     """Return the figures, and whether the machine is what it was."""
     now = found.now
+    # With a third column, the figures are not the last one, and are aligned to the right.
     lines = aligned([(f"  {name}", figure(name, one), "") for name, one in now.figures.items()])
     lines += [*(f"note: {note}" for note in found.notes), ""]
     if found.changes:

@@ -78,7 +78,7 @@ def event_object(event: HistoryEvent) -> dict[str, Any]:
         **picked(event, "causes", "owners", "rules"),
         "ended": None if event.ended is None else _run(event.ended),
         "approval": approval_object(event.approval),
-        "hidden": _facts(event.hidden),
+        "hidden": _facts(event.hidden),  # the machine's facts that brought the old level back
     }
 
 
@@ -98,10 +98,10 @@ _SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
-def issue(event: HistoryEvent, page: str, line: CommitLine | None = None) -> dict[str, str]:
-    """Return title and body; `page` is the address of the repository, for links to its commits."""
+def issue(event: HistoryEvent, repository: str, line: CommitLine | None = None) -> dict[str, str]:
+    """Return title and body; `repository` is its address, for links to commits, and `line` has the branch's commits."""
     body = ""
-    for one in _lines(event, page, line):  # a line that does not fit is left out
+    for one in _lines(event, repository, line):  # a line that does not fit is left out
         body += f"{one}\n" if len(body) + len(one) < _LONGEST else ""
     body += f"{mentions(event.owners)}\n<sub>{event_words.FOOT}</sub>\n"
     title = without_commands(bare_text(event_words.headline(event)))
@@ -123,16 +123,16 @@ def slack(event: HistoryEvent, done: str, url: str) -> dict[str, str]:
 
     `&`, `<` and `>` are escaped (https://docs.slack.dev/messaging/formatting-message-text), so nobody is mentioned.
     """
-    lines = (event_words.headline(event), *event_words.details(event, None))
+    lines = (event_words.headline(event), *event_words.details(event, line=None))
     first, *rest = (bare_text(one).translate(_SLACK) for one in lines)
     return {"text": "\n".join([f"*{first}* (<{url}|{done}>)", *rest])}
 
 
-def _lines(event: HistoryEvent, page: str, line: CommitLine | None) -> Iterator[str]:
+def _lines(event: HistoryEvent, repository: str, line: CommitLine | None) -> Iterator[str]:
     """Yield the lines of a ticket: its metrics, the circumstances, the commits and the next step."""
     yield from ("| metric | where | change |", "|---|---|---|")
     for one in event_words.in_order(event)[:_METRICS]:
-        kind = {True: "worse", False: "better", None: ""}[one.worse]
+        kind = {True: "worse", False: "better", None: ""}[one.worse]  # None without a direction
         cells = (str(one.name), f"{one.suite}/{one.environment}", f"{history_words.interval(one)} {kind}")
         yield f"| {' | '.join(map(text, cells))} |"
     if (rest := len(event.changes) - _METRICS) > 0:
@@ -141,7 +141,7 @@ def _lines(event: HistoryEvent, page: str, line: CommitLine | None) -> Iterator[
     yield from (f"- {text(one)}" for one in (*event_words.circumstances(event, line), *event_words.end(event)))
     good, bad = event.last_good.commit or "", event.first_bad.commit or ""
     if good != bad and _COMMIT.fullmatch(good) and _COMMIT.fullmatch(bad):
-        yield f"- [the difference]({page}/compare/{good}...{bad})"
+        yield f"- [the difference]({repository}/compare/{good}...{bad})"
     if event.state == "open":
         step, command = event_words.next_step(event)
         yield f"{NEXT} {text(step)}" + (f"\n\n{fenced([command])}" if command else "")

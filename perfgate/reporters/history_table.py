@@ -61,8 +61,8 @@ def _list(page: Page, place: run_history.EnvironmentHistory) -> None:
     widths = page.widths([_HEADS, *rows], least=12)
     page.row(_HEADS, widths, "dim")
     for one, row in zip(ordered, rows, strict=True):
-        is_worse = bool(one.changes) and one.changes[-1].point.worse and one.changes[-1].approval is None
-        page.row(row, widths, ["", "dim", "", "red" if is_worse else "", ""])
+        is_open = bool(one.changes) and history_words.is_open(one.changes[-1])
+        page.row(row, widths, ["", "dim", "", "red" if is_open else "", ""])
     page.blank()
 
 
@@ -103,7 +103,7 @@ def _line(values: Values, width: int, ascii_only: bool) -> str:
     ordered, bars = sorted(numbers), _ASCII_BARS if ascii_only else _BARS
     low, high = (ordered[round(q * (len(ordered) - 1))] for q in _EDGES)
     if not high > low:
-        return bars[3] * len(numbers)
+        return bars[3] * len(numbers)  # of medium height
     places = (min(max((value - low) / (high - low), 0.0), 1.0) for value in numbers)
     return "".join(bars[round(place * (len(bars) - 1))] for place in places)
 
@@ -168,6 +168,7 @@ def _change(change: run_history.HistoryChange) -> dict[str, Any]:
     }
 
 
+#: `measure` has the order in which to measure the commits, `tells` the information of a measurement.
 _BACKFILL_HEADS = ("measure", "commit", "change in it", "in it or before", "tells", "runs", "subject")
 
 

@@ -54,7 +54,7 @@ def documents(found: CauseReport) -> dict[str, Any]:
     summary = picked(found, *CauseSummary.__struct_fields__)
     summary = {name: value for name, value in summary.items() if value or name not in ("tree", "ranks")}
     causes = [
-        {name: getattr(one, name, None) for name in CauseDocument.__struct_fields__}
+        {name: getattr(one, name, None) for name in CauseDocument.__struct_fields__}  # a Cause has no `path`
         | {"where": "/".join(one.where), "path": one.where}
         for one in found.causes
     ]
@@ -75,7 +75,7 @@ SCHEMA = "perfgate.report/1"
 _FIRST = (
     *("rule", "metric", "labels", "statistic", "outcome", "severity", "kind", "unit", "against", "new", "bound"),
     *("base", "change", "tolerance", "minimum_detectable_change", "confidence", "suspect", "message", "next_step"),
-    *("at", "next"),
+    *("at", "next"),  # `next` is the next step in parts, `next_step` its text
 )
 #: Fields that are absent if there is nothing to say, as in older reports.
 _OPTIONAL = ("at_worst", "not_excluded", "noise", "owner", "quarantine", "pooled", "attribution", "calculation")
@@ -106,7 +106,7 @@ def render(report: Report) -> str:
         "approve_command": report.accept.command,
         "evidence": {name: value for name, value in details.items() if value or name not in _RARE},
     }
-    if report.accept != NO_STEP and report.accept.action != "other":
+    if report.accept != NO_STEP and report.accept.action != "other":  # `other`: of an older report, without parts
         document["accept"] = report.accept
     document |= present(report, "geometric_means")
     if report.causes is not None:
@@ -117,10 +117,10 @@ def render(report: Report) -> str:
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    values = {name: getattr(verdict, name, None) for name in _VERDICT_FIELDS}
+    values = {name: getattr(verdict, name, None) for name in _VERDICT_FIELDS}  # a Verdict has no `next`
     values = {name: value for name, value in values.items() if value is not None or name not in _OPTIONAL}
     values |= {"next_step": answer.next_step(verdict.next_step), "next": verdict.next_step}
-    if verdict.next_step == NO_STEP or verdict.next_step.action == "other":  # of older reports, which have no parts
+    if verdict.next_step == NO_STEP or verdict.next_step.action == "other":
         del values["next"]
     for name in ("doubtful", "work"):  # absent in older reports
         if not getattr(verdict, name):

@@ -128,13 +128,14 @@ def ends(
         known, also = [math.log(value) for value in known], [math.log(value) for value in also]
     # `cut` values on each side are outer ones, which the axis need not show.
     cut = math.ceil(outside * len(known)) if len(known) > _FEW else 0
-    low, high = min(known[cut], *also, known[-1 - cut]), max(known[-1 - cut], *also, known[cut])
+    inner = (known[cut], known[-1 - cut])
+    low, high = min(*inner, *also), max(*inner, *also)
     if known[-1] - known[0] <= _STRETCH * (high - low):
         low, high = known[0], known[-1]
     size = max(abs(low), abs(high))
     if not is_log and 0 < size < _SMALLEST:
         return None
-    # Equal values get room of 5 % of their size.
+    # Equal values get room of 5 % of their size (as logarithms, of 5 %); zeros get 1.
     pad = room * (high - low) if high - low > 1e-6 * size else 0.05 * (1 if is_log else size) or 1.0
     return (math.exp(low - pad), math.exp(high + pad)) if is_log else (low - pad, high + pad)
 

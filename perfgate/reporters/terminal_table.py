@@ -26,7 +26,7 @@ from perfgate.reporters.terminal_page import (
 from perfgate.words import answer, beside, cause_words, in_short, numbers
 from perfgate.words.cause_words import CauseGroup
 
-#: Up to this many passes of one rule are shown one by one.
+#: Up to this many plain passes of one rule are shown one by one.
 _PASSES_SHOWN = 3
 #: A comparison with at most this many verdicts that no cause explains shows them all.
 _FEW_VERDICTS = 20
@@ -123,7 +123,10 @@ def _write_group(
 
 
 def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bool, alone: bool) -> None:
-    """Write a row, and the details below it. A verdict that is not `alone` has its rule above the group."""
+    """Write a row, and the details below it. A verdict that is not `alone` has its rule above the group.
+
+    Without `verbose`, an undecided one is only a row: its next step is below the table.
+    """
     has_details = verbose or verdict.outcome in ("fail", "error")
     if has_details:
         page.blank()
@@ -146,7 +149,7 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
         "data": verbose,
         "rule": has_details and (alone or answer.is_warning(verdict)),
     }
-    only_notes = [("note", "; ".join(verdict.notes))] if shown["note"] and verdict.notes else []
+    only_notes = [("note", "; ".join(verdict.notes))] if verdict.notes else []
     for name, text in numbers.facts(verdict) if has_details else only_notes:
         if shown.get(name):
             page.paragraph(f"{name}: {text}", "dim", indent=INDENT)
@@ -184,9 +187,9 @@ class _Form(Struct, frozen=True):
 
 #: From the widest to the narrowest.
 _FORMS = (
-    _Form(True, _WIDE_TERMS, 40, ("metric", "measured", "", "allowed")),
-    _Form(False, _WIDE_TERMS, 40),
-    _Form(False, _NARROW_TERMS, 28),
+    _Form(True, _WIDE_TERMS, room_for_names=40, heads=("metric", "measured", "", "allowed")),
+    _Form(False, _WIDE_TERMS, room_for_names=40),
+    _Form(False, _NARROW_TERMS, room_for_names=28),
 )
 
 
@@ -209,12 +212,12 @@ def _layout(page: Page, verdicts: Sequence[Verdict]) -> _Layout:
             [line if isinstance(line, str) else line[0] for cell in column for line in cell]
             for column in zip(*rows, strict=True)
         )
-        name, *numbers = (max(map(page.cells, lines), default=0) for lines in columns)
-        room = page.width - outcome - sum(numbers) - GAP * (1 + len(numbers))
+        name, *after = (max(map(page.cells, lines), default=0) for lines in columns)  # widths
+        room = page.width - outcome - sum(after) - GAP * (1 + len(after))
         if room >= min(name, form.room_for_names):
-            return _Layout(form, ["outcome", *form.heads], [outcome, min(name, room), *numbers])
+            return _Layout(form, ["outcome", *form.heads], [outcome, min(name, room), *after])
     room = page.width - outcome - 2 * GAP
-    measured = min(numbers[0], room - _NARROW_TERMS)
+    measured = min(after[0], room - _NARROW_TERMS)  # `after` is of the narrowest form
     form = _FORMS[1] if room - measured >= _WIDE_TERMS else _FORMS[2]
     return _Layout(form, ["outcome", *form.heads[1:]], [outcome, measured, room - measured], name_above=True)
 
@@ -228,8 +231,8 @@ def _cells(page: Page, verdict: Verdict, form: _Form) -> list[Cell]:
     return [name, ["  ".join(measured)], bars, terms] if form.bar_apart else [name, measured, [*terms, *bars]]
 
 
-#: The most causes on a screen, the most with their details, and the most verdicts of one cause.
-_MOST_SHOWN, _MOST_DETAILED, _MOST_VERDICTS = 10, 5, 8
+#: The most causes on a screen, the most with their details, and the most verdicts and next steps of one cause.
+_MOST_SHOWN, _MOST_DETAILED, _MOST_VERDICTS, _MOST_STEPS = 10, 5, 8, 3
 
 
 def _write_causes(page: Page, report: Report, *, verbose: bool) -> None:
@@ -268,6 +271,6 @@ def _write_cause(page: Page, group: CauseGroup, *, verbose: bool, detailed: bool
     if len(shown) < len(group.verdicts):
         more = plural(len(group.verdicts) - len(shown), "more verdict")
         page.paragraph(f"and {more}: --verbose shows all", "dim", indent=INDENT)
-    for step in cause_words.steps(group)[:3]:
+    for step in cause_words.steps(group)[:_MOST_STEPS]:
         page.paragraph(f"→ {step}", "bold", indent=INDENT)
     page.blank()
