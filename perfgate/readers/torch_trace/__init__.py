@@ -78,7 +78,7 @@ def read(document: InputFile) -> tuple[Run, ...]:
     """Return the one run of a trace: one rank, or one cycle of it."""
     file, tables = TraceFile(Buffer(document.blocks())), EventTables()
     elsewhere = PartsElsewhere(document.source.parts) if document.source.parts else None
-    if elsewhere:
+    if elsewhere:  # other processes read all parts but the last, as soon as the list of events begins
         file.before_events = elsewhere.begin
     for chunk in file.chunks():
         tables.add(chunk)
@@ -98,13 +98,11 @@ def read(document: InputFile) -> tuple[Run, ...]:
     run.facts |= {"trace_mode": mode} if steps else {}
     asked = steps if document.source.with_calls else None
     trees = (call_tree(tables, asked, make.labels.get("rank", "")),) if asked else ()
-    of_steps = make.of_steps(steps) if steps else ()
-    of_flop = make.of_flop(steps) if steps else ()
     if steps and not np.isnan(tables.flop).all() and (missed := make.misses_flop()):
         run.say("warning", f"{missed}: matmul.flop is not available")
-    work = Work(make, steps).series() if steps else ()
-    others = of_flop, work, make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
-    run.finished |= {series.key: series for series in chain(of_steps, *others)}
+    of_steps = (make.of_steps(steps), make.of_flop(steps), Work(make, steps).series()) if steps else ()
+    others = make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
+    run.finished |= {series.key: series for series in chain(*of_steps, *others)}
     return (replace(run.run(), call_trees=trees),)
 
 
@@ -122,7 +120,7 @@ def _say_faults(run: RunBuilder, file: TraceFile, tables: EventTables) -> None:
         found = plural(len(file.devices), "GPU")
         advice = "give torch.profiler the activity CUDA, and see its warnings"
         run.say("warning", f"the trace names {found}, but has no event of a device: {advice}")
-    if OTHERS in tables.devices or len(tables.memory) >= 2 * MOST_DEVICES:
+    if OTHERS in tables.devices or len(tables.memory) >= 2 * MOST_DEVICES:  # a device has two peaks of memory
         run.say("error", f"more than {MOST_DEVICES} devices: the events of the others are left out")
     for names, what in (
         (tables.host_names.texts, "ranges and operators"),

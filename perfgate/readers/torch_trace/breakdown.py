@@ -2,8 +2,8 @@
 
 Every moment of a step belongs to one class, so the parts of a step sum to its time. There are two modes: `corrected`
 knows the names that NCCL, CUDA and torch have written since 2022; `tensorboard` gives the numbers of torch_tb_profiler
-0.4.3, which stopped before. Events in no class here are never counted: `gpu_user_annotation` (a copy of a range),
-`python_function`, `overhead`, `cuda_sync`, `Trace`, flows, counters, and the steps themselves.
+0.4.3 ("the plugin"), which stopped before. Events in no class here are never counted: `gpu_user_annotation` (a copy of
+a range), `python_function`, `overhead`, `cuda_sync`, `Trace`, flows, counters, and the steps themselves.
 
 Sources: torch_tb_profiler 0.4.3, `overall_parser.py` (the parts of a step), `gpu_metrics_parser.py` (utilization, SM
 efficiency, occupancy) and `tensor_cores_parser.py`; HTA 0.5, `breakdown_analysis.py` (the causes of idle time, here for
@@ -90,19 +90,19 @@ class StepBreakdown:
         self._steps = steps
         host, kernels, device, runtime = tables.host, tables.kernels, tables.device, tables.runtime
         is_plugin = mode == "tensorboard"
-        by_host, by_kernel = _collective_ranges(tables, mode)[host.name], collective_kernels(tables, mode)
-        loader = host.names.which(fields.is_loader)[host.name] & ~by_host
+        host_comm, kernel_comm = _collective_ranges(tables, mode)[host.name], collective_kernels(tables, mode)
+        loader = host.names.which(fields.is_loader)[host.name] & ~host_comm
         loader &= (host.kind == OP) if is_plugin else (host.kind == OP) | (host.kind == ANNOTATION)
         step = host.names.which(fields.is_step)[host.name]
         #: By the names in `CLASSES`.
         self.sets = {
-            "kernel": _select(kernels, ~by_kernel),
+            "kernel": _select(kernels, ~kernel_comm),
             "memcpy": _select(device, device.kind == MEMCPY),
             "memset": _select(device, device.kind == MEMSET),
-            "communication": join(_select(kernels, by_kernel), _select(host, by_host)),
+            "communication": join(_select(kernels, kernel_comm), _select(host, host_comm)),
             "runtime": _select(runtime, runtime.known_to(mode)),
             "dataloader": _select(host, loader),
-            "cpu_exec": _select(host, (host.kind != ANNOTATION) & ~by_host & ~loader & ~step),
+            "cpu_exec": _select(host, (host.kind != ANNOTATION) & ~host_comm & ~loader & ~step),
         }
 
     def parts(self) -> dict[str, Int64]:
@@ -189,6 +189,7 @@ def idle_times(tables: EventTables, number: int, steps: Steps) -> dict[str, Int6
     """
     device = tables.device
     rows = np.flatnonzero(device.device == number)
+    # An unknown launch is `_NEVER`: of events that begin together, a known launch decides.
     launched = np.where(steps.issued[rows] == fields.ABSENT, _NEVER, steps.issued[rows])
     order = np.lexsort((launched, device.start[rows]))
     rows, launched = rows[order], launched[order]

@@ -67,7 +67,7 @@ def nest(start: Int64, end: Int64, rank: Int64) -> Nest:
     tied = np.flatnonzero(np.concatenate(([False], same)) | np.concatenate((same, [False])))
     rows = order[tied]
     order[tied] = rows[np.lexsort((rank[rows], -end[rows], start[rows]))]  # of equal starts, the longer span is first
-    ends = np.maximum(end[order], begins + 1)
+    ends = np.maximum(end[order], begins + 1)  # until the end, a span without a duration has 1 ns
     parent, levels = _parents(begins, ends)
     for _ in range(_ATTEMPTS):
         inside = np.flatnonzero(parent >= 0)
@@ -78,7 +78,7 @@ def nest(start: Int64, end: Int64, rank: Int64) -> Nest:
         rows, above = inside[crossing], above[crossing]
         over = ends[above] - begins[rows]
         rounded = (over <= _ROUNDING) & (2 * over < ends[rows] - begins[rows]) & (begins[rows] > begins[above])
-        # the caller ends before such a span begins; any other span ends with its caller
+        # after a small overlap, less than half of the span, its caller ends where it begins; others end with theirs
         np.minimum.at(ends, above[rounded], begins[rows[rounded]])
         ends[rows[~rounded]] = ends[above[~rounded]]
         parent, levels = _parents(begins, ends)
@@ -145,7 +145,7 @@ class CallNodes(Struct):
     """The nodes of a call tree by caller and name, and their calls and times in each step, or in groups of steps."""
 
     steps: Steps
-    nodes: list[CallNode] = field(default_factory=lambda: [CallNode("step", "step", -1)])
+    nodes: list[CallNode] = field(default_factory=lambda: [CallNode("step", kind="step", parent=-1)])
     names: list[Name] = field(default_factory=list)
     #: The first call of each node in a step, (MOST_NODES,): its time (_NEVER without one), the time since its step
     #: began, both in ns, and its thread.
@@ -173,7 +173,7 @@ class CallNodes(Struct):
         return number
 
     def names_of(self, host: Host) -> Ids:
-        """Return the number of the name of each kind and name of host events, (3 * names,); -1 for steps and others."""
+        """Return the numbers of the names of host events by kind, (3 kinds * names,); -1 for steps and unused pairs."""
         texts = host.names.texts
         used = np.zeros(3 * len(texts), bool)
         used[host.kind.astype(np.int32) * len(texts) + host.name] = True

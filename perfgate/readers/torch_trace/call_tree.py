@@ -52,9 +52,9 @@ def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
     return CallTree(
         rank,
         _with_sources(nodes, tables.frames),
-        read_only(nodes.table("counts")),
-        read_only(nodes.table("busy") / _SECOND),
-        read_only(nodes.table("wall") / _SECOND),
+        counts=read_only(nodes.table("counts")),
+        busy=read_only(nodes.table("busy") / _SECOND),
+        wall=read_only(nodes.table("wall") / _SECOND),
         memory=read_only(live_bytes) if len(made.time) else None,
         peak=float(sum(on_devices)) if on_devices else peaks.get("cpu"),
         blocks=blocks,
@@ -66,17 +66,18 @@ def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
 def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float64 | None:
     """Put kernels and copies below the calls that launched them, and return the thread blocks of each node.
 
-    Time in which the device works counts for its kernels and copies, not for the host.
+    Time in which the device works counts for its kernels and copies, not for the host. `launchers`: the node that made
+    each call of the runtime, (runtime calls,).
     """
     device, steps = tables.device, nodes.steps
     # an event without a launch is below the step, and belongs to the step in which it ran
     parents, step = np.zeros(len(device.start), np.int64), index_at(device.start, steps.starts, steps.ends)
-    is_launched = steps.calls >= 0
+    is_launched = steps.calls >= 0  # the row of the call that launched each event, or -1
     parents[is_launched] = launchers[steps.calls[is_launched]]
     step[is_launched] = step_of(steps.issued[is_launched], steps)
     names: tuple[NodeKind, ...] = ("kernel", "communication", "copy")
     kind = np.full(len(device.start), 2)  # an index of these names
-    kind[device.kind == KERNEL] = collective_kernels(tables, "corrected")
+    kind[device.kind == KERNEL] = collective_kernels(tables, "corrected")  # 0 or 1
     texts = [stable_name(text) for text in device.names.texts]
     width = max(len(texts), 1)
     pairs, inverse = np.unique(kind * width + device.name, return_inverse=True)  # of a kind and a name
@@ -84,7 +85,7 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
     if not numbers:
         return None
     found = nodes.children(parents, np.array(numbers, np.int64)[inverse])
-    nodes.add_calls(found, step, device.start, device.end - device.start, -1)
+    nodes.add_calls(found, step, device.start, device.end - device.start, thread=-1)
     covered = NOTHING  # a moment counts for the first of the kinds below, and in it for the event that began first
     for chosen in (kind == 0, (kind == 2) & (device.kind == MEMCPY), (kind == 2) & (device.kind != MEMCPY), kind == 1):
         rows = np.flatnonzero(chosen)
@@ -94,7 +95,7 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
         low = np.maximum(start, before)  # an event counts from the end of all earlier ones of its kind
         own = low < end
         free = complement(covered, *steps.window)
-        nodes.add_wall(found[rows[own]], np.full(own.sum(), -1), low[own], end[own], free)
+        nodes.add_wall(found[rows[own]], callers=np.full(own.sum(), -1), low=low[own], high=end[own], free=free)
         covered = join(covered, union(start, end))
     rows = np.flatnonzero((device.kind == KERNEL) & (step >= 0))
     blocks = np.bincount(found[rows], device.amount[rows], len(nodes.nodes)) / len(steps)
@@ -261,7 +262,8 @@ class _HostCalls:
             busy = join(busy, union(start[callers < 0], end[callers < 0]))
         # the rest goes to the step, and its ranges take their parts of it
         free, root = complement(busy, low, high), np.zeros(len(steps), np.int64)
-        self._nodes.add_wall(root, root - 1, steps.starts.clip(low, high), steps.ends.clip(low, high), free)
+        no_caller = np.full(len(steps), -1)
+        self._nodes.add_wall(root, no_caller, steps.starts.clip(low, high), steps.ends.clip(low, high), free)
         first = placed[0]
         ranges, above = np.flatnonzero(~first.is_work), first.nest.parent
         callers = np.where(above >= 0, first.nodes[above], 0)[ranges]

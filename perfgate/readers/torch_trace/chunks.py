@@ -149,7 +149,7 @@ class Chunks(Struct):
             is_comma = cut < buffer.end
             try:
                 return self._typed(cut + is_comma, is_comma=is_comma)
-            except msgspec.ValidationError:
+            except msgspec.ValidationError:  # a field of an unexpected type
                 return None
             except _UNREADABLE as error:
                 trailing, start = _TRAILING.search(str(error)), buffer.start - 1
@@ -157,7 +157,7 @@ class Chunks(Struct):
                     with suppress(*_UNREADABLE):
                         end = buffer.data.rfind(b"]", start, start + int(trailing[1])) + 1
                         return self._typed(end, is_comma=False)
-                if trailing or "truncated" not in str(error):
+                if trailing or "truncated" not in str(error):  # truncated: inside an event, so try an earlier cut
                     return None
         return None
 
@@ -191,11 +191,15 @@ class Chunks(Struct):
         start = buffer.start
         buffer.skip(start + found.consumed)
         self.broken = self.broken or found.consumed > 0
+        # Nothing is decoded again: the lines are known, and the times are exact already.
         return Chunk(found.events, buffer, start, start, line, found.lines) if found.consumed else None
 
 
 def _cuts(buffer: Buffer) -> Iterator[int]:
-    """Yield places where the list may be cut, from the end backwards; without any, the end of the bytes."""
+    """Yield places where the list may be cut, from the end backwards; without any, the end of the bytes.
+
+    The whole buffer is only searched if there is no place near its end.
+    """
     tried: set[int] = set()
     for reach in () if buffer.ended else (*REACH, len(buffer.data)):
         found = BOUNDARY.search(buffer.data, max(buffer.start, buffer.end - reach), buffer.end)

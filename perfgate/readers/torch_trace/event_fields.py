@@ -109,7 +109,7 @@ def nanoseconds(micros: Sequence[Any]) -> Int64:
     try:
         column = np.array(micros)
     except (ValueError, OverflowError):
-        column = np.array([None])
+        column = np.array([None])  # so that they are converted one by one
     if column.dtype == np.int64:
         return np.asarray(np.where(np.abs(column) < _LIMIT // 1000, column * 1000, ABSENT), np.int64)
     is_usual = column.dtype == np.float64 and np.isfinite(column).all()
@@ -142,7 +142,7 @@ def whole_numbers(values: Sequence[Any], absent: int = -1) -> Int64:
             return column
         found = np.array(values, np.float64)  # None becomes NaN
     except (ValueError, OverflowError, TypeError):
-        found = np.array([math.inf])
+        found = np.array([math.inf])  # so that they are converted one by one
     if (np.abs(found) >= _EXACT_WHOLE).any():
         numbers = (number_of(value) if isinstance(value, str) else value for value in values)
         # the comparison is False for NaN
@@ -271,5 +271,5 @@ def is_own_function(name: object) -> bool:
     if not isinstance(name, str) or name[:1] == "<" or (match := _FUNCTION.match(name)) is None:
         return False
     parts = match[1].replace("\\\\", "/").strip("/").split("/")
-    folders = parts[:-1] or parts
+    folders = parts[:-1] or parts  # `threading.py` is a library without a folder
     return not any(map(_is_library, folders)) and parts[0][:1] != "<"

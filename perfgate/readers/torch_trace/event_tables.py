@@ -165,7 +165,12 @@ class EventTables:
                 occupancy=decimals([one.occupancy for one in args]),
             )
             self.collectives += [
-                tables.Collective(self.kernel_count + at, str(one.collective), f"{one.group} {one.group_ranks}", event)
+                tables.Collective(
+                    row=self.kernel_count + at,
+                    name=str(one.collective),
+                    group=f"{one.group} {one.group_ranks}",
+                    event=event,
+                )
                 for at, (one, event) in enumerate(zip(args, events, strict=True))
                 if one.collective is not None
             ]
@@ -208,7 +213,7 @@ class EventTables:
                 self.refused.append((chunk.line(index), f"{str(event.name)[:80]!r}: ts {ts}, dur {dur}"))
 
     def append(self, part: EventTables) -> None:
-        """Append the events of the next part of the trace, whose names have other numbers."""
+        """Append the events of the next part of the trace, whose names have other numbers; none was refused."""
         for pieces, own in zip(self.pieces.values(), part.pieces.values(), strict=True):
             pieces.extend(own)
         self.collectives += [replace(one, row=one.row + self.kernel_count) for one in part.collectives]
