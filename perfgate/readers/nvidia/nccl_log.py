@@ -125,7 +125,7 @@ class NcclLog:
             for name in dict.fromkeys(section.name for section in tables)
         }
         for section, own in zip(tables, labels, strict=True):
-            run = runs.run_of((section.name, own))
+            run = runs.run_of((section.name, own))  # another run for each repetition
             if section is tables[0]:
                 self._report_others(run, tables)
                 run.problems += self.other.problems
@@ -260,6 +260,7 @@ def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
     """Yield the numbers of one row. The header has the columns time, algbw, busbw and #wrong for each place."""
     header = section.header
     blank, pairs = nccl_rows.blank_columns(header, cells), zip(header, cells, strict=False)
+    # used if there are too many cells; a row with too few gets its blanks below
     has_numbers = all(number(cell) is not None for name, cell in pairs if name in nccl_rows.METRIC_OF_COLUMN)
     is_short = len(cells) + len(blank) < len(header)
     if is_short or (len(cells) > len(header) and not has_numbers):  # other text is between the numbers
@@ -272,7 +273,7 @@ def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
     for name in blank:
         cells.insert(header.index(name), "")
     first = next((at for at, name in enumerate(header) if name in nccl_rows.METRIC_OF_COLUMN), len(cells))
-    row = {name: cell for name, cell in zip(header[:first], cells, strict=False) if cell}
+    details = {name: cell for name, cell in zip(header[:first], cells, strict=False) if cell}
     starts = [at for at, name in enumerate(header) if name in ("time", "cputime")]
     for start, end, place in zip(starts, [*starts[1:], len(header)], ("out", "in"), strict=False):
         columns = {header[at]: cells[at] for at in range(start, end)}
@@ -282,4 +283,4 @@ def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
                 # without a line of units, the unit is the usual one, which all versions so far print
                 known, usual = (_PER_SECOND, "(us)") if metric.endswith("time") else (_PER_BYTE, "(GB/s)")
                 per = known[next((unit for unit in section.units if unit in known), usual)]
-                yield NcclValue(cells[0], row, place, metric, columns[name], per, line, wrong)
+                yield NcclValue(cells[0], details, place, metric, columns[name], per, line, wrong)

@@ -132,6 +132,7 @@ class _Reports:
             self.runs.run.table(self._report or found.kind, number)
         elif found not in self._said:
             self._said.add(found)
+            # The error is a column of a known report that has no known unit.
             self.runs.run.say("warning" if found.endswith("is not read") else "error", found, number)
         return self._table is not None
 

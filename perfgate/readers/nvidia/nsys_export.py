@@ -112,7 +112,7 @@ def _add_activities(run: RunBuilder, database: Database) -> _Texts:
     for table in filter(_MEASURED.match, database.others):
         run.file.coverage.leave(table)  # reported as not read
     used = {name for groups in found.values() for name, _ in groups}
-    used |= {name[1] for name in used if isinstance(name, tuple)}
+    used |= {name[1] for name in used if isinstance(name, tuple)}  # the texts of ranges
     strings = _texts(database, _STRINGS, "value", used)
     kinds: _Texts = {id: f"[CUDA memcpy {text}]" for id, text in _texts(database, _COPY_NAMES, "label", used).items()}
     _add_series(run, found, {_COPIES: kinds, _SETS: {None: "[CUDA memset]"}}, strings)
