@@ -61,7 +61,7 @@ def ask(evidence: Evidence) -> LimitQuestion | RankQuestion | ChangeQuestion:
     asks = evidence.clause.asks
     if isinstance(asks, LimitClause):
         question: LimitQuestion | RankQuestion | ChangeQuestion = _limit(evidence, asks)
-    elif isinstance(asks, WorkClause):
+    elif isinstance(asks, WorkClause):  # `ask_work` asks it instead
         raise CannotJudge("not-available", "work is compared as a whole", "write `no more work than baseline`")
     elif asks.reference.endswith("rank"):
         question = _rank_ratio(evidence, asks)
@@ -88,7 +88,7 @@ def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
     check_run_count(evidence, len(evidence.new), "new")
     new = evidence.measured(evidence.new, evidence.subject.new_views)
     if isinstance(evidence.subject.expression, LargestLoad):
-        refuse_short_sweep(evidence, new, value=-math.inf if asks.upper else asks.bound.value)
+        refuse_short_sweep(evidence, new, value=-math.inf if asks.upper else asks.bound.value)  # -inf refuses none
     stored = _stored(evidence)
     terms = LimitTerms(
         statistic=evidence.method.statistic,
@@ -109,7 +109,7 @@ def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
 def _noise_between(evidence: Evidence, new: MeasuredSide, stored: MeasuredSide | None) -> float:
     """Return the relative noise between runs of a metric with a limit: calibrated, of the stored runs, or assumed.
 
-    Exact values and extremes have none.
+    Exact values and extremes have none. `run_noise` returns the noise after the mean.
     """
     method = evidence.method
     if is_exact(evidence.unit, method.statistic, new.measures) or method.statistic in ("max", "min", "p100", "p0"):
@@ -124,10 +124,10 @@ def limit_confidence(evidence: Evidence, runs: Sequence[Members]) -> float:
     """Return the confidence of a limit with this number of runs; for the extreme of R ranks 1 - (1 - confidence)/R."""
     ranks = max(len(members) for members in runs) if evidence.rank in PICKS_EXTREME else 1
     rate = (1 - evidence.rule.settings.confidence) / ranks
-    counts = evidence.case.looks
+    counts = evidence.case.looks  # the numbers of runs at several looks, which share the error rate
     if counts and len(runs) in counts and len(counts) > 1:
-        rate = nominal_levels(tuple(map(float, counts)), rate, 1.0, counts.index(len(runs)) + 1)[-1]
-    return min(1 - rate, 1 - 1e-12)
+        rate = nominal_levels(tuple(map(float, counts)), rate, power=1.0, looks=counts.index(len(runs)) + 1)[-1]
+    return min(1 - rate, 1 - 1e-12)  # a confidence of 1 is refused
 
 
 def _limit_at_worst(evidence: Evidence, asks: LimitClause) -> float | None:
@@ -146,7 +146,7 @@ def _rank_ratio(evidence: Evidence, asks: ChangeClause) -> RankQuestion:
         raise CannotJudge("too-few-ranks", f"{key} has a single rank", "give the files of all ranks")
     check_run_count(evidence, len(evidence.new), "new")
     new = evidence.measured(evidence.new, evidence.subject.new_views)
-    other = cast(RankChoice, asks.reference.split()[0])
+    other = cast(RankChoice, asks.reference.split()[0])  # of `slowest rank`
     references = [choose(members, other, method)[1] for members in evidence.new]
     values = tuple((method.value(a), method.value(b)) for a, b in zip(new.series, references, strict=True))
     reference = min(b for _, b in values)
@@ -201,7 +201,7 @@ def _with_baseline(evidence: Evidence, question: ChangeQuestion) -> ChangeQuesti
     doubts = [*question.doubts, *mean_doubts(base, new, terms)]
     doubts += disagreement(base, new, ratios, terms, calibrated=terms.noise_known)
     differences: tuple[MachineDifference, ...] = ()
-    if evidence.runs.has_machine or ("host" in evidence.case.facts and pairing is None):
+    if evidence.runs.has_machine or ("host" in evidence.case.facts and pairing is None):  # pairs share a host
         differences, noted = machine_differences(evidence, base, new)
         doubts += noted
     metric = evidence.subject.key.metric
@@ -219,7 +219,7 @@ def _with_baseline(evidence: Evidence, question: ChangeQuestion) -> ChangeQuesti
 
 
 def _start(evidence: Evidence, *, hides: bool) -> tuple[Doubt, ...]:
-    """Return the doubts about the start of the new runs."""
+    """Return the doubts about the start of the new runs; `hides`: a dropped start may change the answer."""
     if evidence.case.baseline.pairing is not None and len(evidence.new) < FEWEST_PAIRS:
         return ()
     return tuple(start_doubts(evidence.new, evidence.subject.base, evidence.method, hides=hides))
@@ -255,7 +255,7 @@ def _is_thinned(evidence: Evidence, base: MeasuredSide) -> bool:
     """Return whether a derived metric of the base has fewer values only because its parts were stored thinned."""
     names = evidence.subject.components
     if isinstance(evidence.subject.expression, Selector) and evidence.subject.key.metric not in evidence.runs.metrics:
-        return False
+        return False  # it is printed, not derived
     return any(one.thinned_from and one.key.metric in names for view in base.views for one in view.run.series)
 
 
@@ -271,7 +271,7 @@ def _latest(evidence: Evidence, new: MeasuredSide) -> MeasuredSide:
 
 
 def change_terms(evidence: Evidence, asks: ChangeClause, runs: Sequence[RunMeasure]) -> ChangeTerms:
-    """Return the terms of a change, the options of its statistics; `runs` are those of both sides."""
+    """Return the terms of a change; `runs` are those of both sides. An `at_worst` in another unit is not meant."""
     settings, statistic = evidence.rule.settings, evidence.method.statistic
     at_worst = settings.at_worst
     absolute = at_worst.absolute if at_worst else None
@@ -293,7 +293,7 @@ def change_terms(evidence: Evidence, asks: ChangeClause, runs: Sequence[RunMeasu
         noise_known=known is not None,
         wander=0.0 if known is None else known.wander,
         looks=None if anchored else evidence.case.looks or tuple(range(1, LOOKS + 1)),
-        strict=evidence.case.strict and not anchored,
+        strict=evidence.case.strict and not anchored,  # a suspicion about the anchor never fails
         # A small change of the latencies can move the answer by a whole step of the sweep.
         exact=is_exact(evidence.unit, statistic, runs) and not isinstance(evidence.subject.expression, LargestLoad),
         min_samples=settings.min_samples,

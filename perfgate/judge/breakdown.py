@@ -42,7 +42,10 @@ def _parts(names: re.Pattern[str], base: Sequence[Run], new: Sequence[Run]) -> l
 
 
 def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, float]:
-    """Return the time per step of each series with such a name: the mean over ranks, then over runs."""
+    """Return the time per step of each series with such a name: the mean over ranks, then over runs.
+
+    A rank without `step.time` counts as one step. Outlines are metrics that were read without their values.
+    """
     found: dict[Key, list[float]] = {}
     for run in runs:
         steps = _steps(run)

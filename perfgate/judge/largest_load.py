@@ -66,7 +66,10 @@ def largest_load(expression: LargestLoad, series_of: Callable[[Selector], Series
 
 
 def _kept(expression: LargestLoad, series_of: Callable[[Selector], SeriesByLabels]) -> dict[Labels, bool]:
-    """Return for each load, by its labels, whether it keeps all limits on every rank. Raises NotAvailable."""
+    """Return for each load, by its labels, whether it keeps all limits on every rank. Raises NotAvailable.
+
+    Empty if the run has no load with the metric of one of the limits.
+    """
     tests = expression.of.labels
     each = [_limit(limit, series_of, tests) for limit in expression.limits]
     every = dict.fromkeys(labels for one in each for labels in one)
@@ -79,7 +82,10 @@ def _kept(expression: LargestLoad, series_of: Callable[[Selector], SeriesByLabel
 def _limit(
     kept: KeptLimit, series_of: Callable[[Selector], SeriesByLabels], tests: Iterable[LabelTest]
 ) -> dict[Labels, bool]:
-    """Return for each load, by its labels, whether it keeps one limit on every rank. Raises NotAvailable."""
+    """Return for each load, by its labels, whether it keeps one limit on every rank. Raises NotAvailable.
+
+    `tests` are the labels that the rule writes after the load or the metric, such as `{model="m"}`.
+    """
     found: dict[Labels, bool] = {}
     for labels, series in series_of(kept.of).items():
         if all(test.accepts(series.key) for test in tests):
@@ -107,7 +113,10 @@ def _swept(expression: LargestLoad, loads: Collection[Labels]) -> str:
 
 
 def _sweeps(condition: str, kept: dict[Labels, bool]) -> dict[Labels, list[Load]]:
-    """Return the loads of each sweep, by the labels that do not change along it. Raises NotAvailable without any."""
+    """Return the loads of each sweep, by the labels that do not change along it. Raises NotAvailable without any.
+
+    Without a condition that changes, each load is a sweep by itself.
+    """
     found: dict[Labels, list[Load]] = {}
     for labels, is_kept in kept.items():
         size = load_size(dict(labels).get(condition, "")) if condition else 1.0

@@ -86,7 +86,7 @@ def number_of_run(series: Series, statistic: str) -> float:
 
 
 def default_statistic(series: Series) -> str:
-    """Return the statistic of a rule that names none: the median of samples, of aggregates the mean if they have it."""
+    """Return the statistic if a rule names none: of samples the median, of aggregates the mean, total or median."""
     if series.kind in ("samples", "summary"):
         return "median"
     if series.kind == "value" or "mean" in series.aggregate or {"total", "count"} <= set(series.aggregate):
@@ -137,7 +137,10 @@ PICKS_EXTREME = ("worst", "slowest", "fastest")
 
 
 class MeasureCache(Struct, frozen=True):
-    """The results for each series, by its id and the settings, so that many rules measure it once."""
+    """The results for each series, by its id and the settings, so that many rules measure it once.
+
+    The settings include whether stalled steps are left out (`steady`), and the most values to draw (`drawn`).
+    """
 
     #: The series is kept with its result, so that its id stays unique.
     steady: dict[tuple[int, WarmUpRule, Better, bool], tuple[Series, SteadyRun]] = field(default_factory=dict)
@@ -161,8 +164,8 @@ class Method(Struct, frozen=True):
             return steady_run(single_number(series, self.statistic))
         warmup = warmup_for(self.statistic, self.warmup)
         if series.stalled is not None and warmup == "auto":
-            warmup = 0
-        is_middle = self.statistic in MIDDLES
+            warmup = 0  # a trace has no warm-up
+        is_middle = self.statistic in MIDDLES  # such as the median: it leaves out the stalled steps of a trace
         key = (id(series), warmup, self.better, is_middle)
         if key not in self.cache.steady:
             values = series.settled if is_middle else series.values
@@ -177,7 +180,7 @@ class Method(Struct, frozen=True):
         if known := self.cache.measures.get(key):
             return known
         run = self.steady(series)
-        found = describe(run, parse_statistic("mean" if run.single else self.statistic))
+        found = describe(run, parse_statistic("mean" if run.single else self.statistic))  # a single number stays
         if series.thinned_from is not None and found.value is not None:  # stored thinned: scale counts and sums
             times = series.thinned_from / len(series.values)
             value = found.value * times if self.statistic in ("count", "total") else found.value
@@ -187,7 +190,10 @@ class Method(Struct, frozen=True):
         return found
 
     def _kept(self, series: Series, summary: Summary) -> RunMeasure:
-        """Return the statistic as it was measured before only the summary was stored. Raises OnlySummary."""
+        """Return the statistic as it was measured before only the summary was stored. Raises OnlySummary.
+
+        `core.Summary` describes the row.
+        """
         row = self._row(series, summary)
         if len(row) == 1:
             raise _only_summary(series, summary, f"no noise of its {self.statistic}, because other ranks represent it")
@@ -200,6 +206,7 @@ class Method(Struct, frozen=True):
         if self.warmup != summary.warmup:
             raise _only_summary(series, summary, f"warm-up {summary.warmup}, and the rule has {self.warmup}")
         name = _ALIASES.get(self.statistic, self.statistic)
+        # A statistic in another unit (count, cv) was measured with `neither`.
         better = tuple(summary.better) if has_unit_of(series, name) or "neither" in summary.better else ("neither",)
         if self.better not in better:
             known = " or ".join(better)

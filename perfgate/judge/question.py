@@ -37,7 +37,8 @@ class MachineDifference(Struct, frozen=True):
     """A difference of the machine between the sides, such as another clock, with factors that make the runs alike.
 
     `base` and `new` have one factor for the value of each run. `doubts` are noted; those with `decides` decide if the
-    multiplied values give another answer. Reports show the change of these values as `shown_as`; None is not shown.
+    multiplied values give another answer. Reports show the change of these values: in cycles of the clock, or as on the
+    same host; None is not shown.
     """
 
     base: tuple[float, ...]
@@ -101,7 +102,7 @@ class ChangeQuestion(Struct, frozen=True):
     #: An allowance of the measured commit for the metric, and whether its last day is over.
     allowance: Allowance | None = None
     is_expired: bool = False
-    #: The later runs of the branch of the baseline.
+    #: The runs of the branch of the baseline since the baseline, as the history remembers them.
     remembered: RememberedRuns | None = None
     #: True if the metric is one of a glob that is corrected for multiple comparisons.
     is_one_of_many: bool = False
