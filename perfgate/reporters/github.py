@@ -27,8 +27,8 @@ _LEVELS: tuple[_Level, ...] = ("error", "warning", "notice")
 MOST_ANNOTATIONS = 9
 #: The longest title, and the longest line of a message, in characters.
 _LONGEST_TITLE, _LONGEST_LINE = 200, 2_000
-#: The largest number of verdicts that are named in the annotation of their cause.
-_MOST_NAMED = 8
+#: The largest number of verdicts that are named in the annotation of their cause, and of next steps.
+_MOST_NAMED, _MOST_STEPS = 8, 2
 #: The escapes of a message, and those of a property such as the title.
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY = _DATA | str.maketrans({":": "%3A", ",": "%2C"})
@@ -73,7 +73,7 @@ def _of_cause(group: CauseGroup) -> _Annotation:
     named = [f"{verdict.outcome}: {cause_words.brief(verdict)}" for verdict in verdicts[:_MOST_NAMED]]
     more = [f"and {len(verdicts) - _MOST_NAMED} more"] if len(verdicts) > _MOST_NAMED else []
     details = [f"{label}: {text}" for label, text in cause_words.details(cause)]
-    steps = [f"→ {step}" for step in cause_words.steps(group)[:2]]
+    steps = [f"→ {step}" for step in cause_words.steps(group)[:_MOST_STEPS]]
     lines = [f"{cause_words.title(cause)}, {cause_words.cost(cause)}", *details, *named, *more, *steps]
     level: _Level = "error" if any(verdict.exit_code for verdict in verdicts) else "warning"
     at = next((verdict.at for verdict in verdicts if verdict.exit_code), verdicts[0].at)
@@ -134,11 +134,12 @@ def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
         worse = -verdict.tolerance if verdict.better == "higher" else verdict.tolerance
         limits.append(verdict.base.estimate * (1 + worse))
     first_new = sum(run.side == "base" for run in runs)
+    # The runs of each side are counted from 1: `base 1`, `base 2`, `new 1`.
     names = ", ".join(f'"{run.side} {1 + (i if i < first_new else i - first_new)}"' for i, run in enumerate(runs))
     drawn = [values, *([limit] * len(runs) for limit in limits)]
     lines = [[format_number(value / unit.factor) for value in line] for line in drawn]
     low, high = min(*values, *limits), max(*values, *limits)
-    # A quarter more on each side, so that differences are visible.
+    # A quarter more on each side, so that differences are visible; equal values need an axis with a length, too.
     room = (high - low) / 4 or abs(high) / 4 or 1.0
     axis = [format_number(end / unit.factor) for end in (low - room, high + room)]
     if not all(_DECIMAL.fullmatch(number) for line in (*lines, axis) for number in line):

@@ -275,11 +275,12 @@ def render_suggestions(found: Sequence[MappingSuggestion]) -> str:
     for one in found:
         runs = f" in {plural(one.runs, 'run')}" if one.runs > 1 else ""
         lines.append(one_line(f"  # {one.file}: {plural(one.metrics, 'metric')}, {plural(one.values, 'value')}{runs}"))
+        # Each run has the coverage of the whole file.
         coverage = joined_coverage(part for run in one.read[:1] for part in run.coverage)
         lines += [one_line(f"  #   {coverage_line(coverage)}")] if coverage and coverage.unread else []
         lines += [one_line(f"  #   {problem}") for problem in one.problems[:_MOST]]
         if more := len(one.problems) - _MOST:
             lines += [f"  #   and {plural(more, 'more problem')}"] if more > 0 else []
-        lines += [] if one.lines in written else one.lines
+        lines += [] if one.lines in written else one.lines  # files that are alike have one mapping
         written.add(one.lines)
     return "\n".join(lines) + "\n"

@@ -65,7 +65,7 @@ def _properties(report: Report) -> dict[str, str]:
         "perfgate.policy.commit": report.policy.commit or "none",
         "perfgate.policy.rules_sha256": report.policy.rules_sha256,
         "perfgate.policy.baselines_sha256": report.policy.baselines_sha256,
-        **dict(zip(("perfgate.coverage",), beside.coverage(report), strict=False)),
+        **({"perfgate.coverage": " ".join(lines)} if (lines := beside.coverage(report)) else {}),
         **({"perfgate.unknown_facts": ", ".join(report.unknown_facts)} if report.unknown_facts else {}),
         **({"perfgate.what_else_changed": also} if (also := answer.what_else(report)) else {}),
         **{f"perfgate.owner.{one.rule}": one.owner for one in report.verdicts if one.owner},
@@ -88,7 +88,7 @@ def _cases(report: Report) -> list[TestCase]:
 
 def _classname(report: Report) -> str:
     """Return suite and environment in safe characters: consumers split this at dots or use it as a file name."""
-    path = (report.baseline or "").split("/")
+    path = (report.baseline or "").split("/")  # SUITE/ENVIRONMENT/LEVEL
     environment = path[1] if len(path) > 1 else "no-environment"
     return re.sub(r"[^A-Za-z0-9_.-]", "_", f"perfgate.{clip(report.suite or 'no-suite', 200)}.{clip(environment, 200)}")
 

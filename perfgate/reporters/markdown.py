@@ -23,8 +23,8 @@ LIMIT, COMMENT_LIMIT = 900_000, 60_000
 #: In characters: the suite in the marker of a comment; one name, path or message.
 _LONGEST_SUITE, _LONGEST_TEXT = 100, 2_000
 TABLE = ("| outcome | metric | measured | allowed |", "|---|---|---|---|")
-#: The most findings that are unfolded, and the most verdicts that are named below their cause.
-_MOST_OPEN, _MOST_NAMED = 10, 8
+#: The most findings that are unfolded, and the most verdicts that are named below their cause, and its next steps.
+_MOST_OPEN, _MOST_NAMED, _MOST_STEPS = 10, 8, 2
 _LEFT_OUT = "{} left out to keep this short; the JSON report is complete."
 #: A user or a team, as GitHub mentions them, and how many are mentioned at most.
 _MENTION = re.compile(r"@[A-Za-z0-9](?:-?[A-Za-z0-9])*(?:/[A-Za-z0-9][A-Za-z0-9_-]*)?")
@@ -44,7 +44,7 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     origin = ", ".join(f"{name} {code(value)}" for name, value in answer.origin(report))
     lines = [f"**{answer.SIGNS[report.outcome]} perfgate {word}: {counts}**", "", *([origin, ""] if origin else [])]
     lines += [prose(also), ""] if (also := answer.what_else(report)) else []
-    room, left_out = limit - _size([_LEFT_OUT.format("1000000000 rows")]), 0
+    room, left_out = limit - _size([_LEFT_OUT.format("1000000000 rows")]), 0  # room for the last line, too
     for section in _sections(report):
         fitting, omitted = section.within(room, lines)
         lines += fitting
@@ -100,12 +100,12 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section((), [answer.not_judged(report)] if unread and report.verdicts else [])
     # Verdicts about runs that were not read only repeat why.
     verdicts = [] if unread else answer.worst_first(cause_words.unexplained(report))
-    news = [verdict for verdict in verdicts if answer.needs_attention(verdict)]
+    attention = [verdict for verdict in verdicts if answer.needs_attention(verdict)]
     skipped = [verdict for verdict in verdicts if verdict.outcome == "skipped"]
     passed = [verdict for verdict in verdicts if verdict.outcome == "pass"]
     yield from _causes(report)
-    yield Section(TABLE, [_row(verdict) for verdict in news])
-    yield _folded("Findings and next steps", (), list(_items(news)), is_open=len(news) <= _MOST_OPEN)
+    yield Section(TABLE, [_row(verdict) for verdict in attention])
+    yield _folded("Findings and next steps", (), list(_items(attention)), is_open=len(attention) <= _MOST_OPEN)
     yield Section(("**Problems**", ""), [] if unread else [_problem(problem) for problem in report.problems])
     head, *differences = answer.rule_differences(report.policy) or [""]
     yield Section((prose(head), ""), [f"- {prose(line.strip())}" for line in differences])
@@ -113,7 +113,7 @@ def _sections(report: Report) -> Iterator[Section]:
         yield Section((prose(f"{report.accept.text}:"), ""), [fenced([report.accept.command])])
     head, *changes = answer.unruled(report) or [""]
     yield Section((f"**{prose(head)}**", ""), [f"- {prose(line)}" for line in changes])
-    drawn = chart(report)
+    drawn = chart(report)  # of Mermaid
     yield _folded("Run by run", (), ["\n".join(drawn)] if drawn else [])
     yield _folded(f"{len(skipped)} skipped", (), [_item(verdict) for verdict in skipped])
     yield _folded(f"{len(passed)} passed", TABLE, [_row(verdict) for verdict in passed])
@@ -135,7 +135,7 @@ def _causes(report: Report) -> Iterator[Section]:
     explained = [verdict for group in groups for verdict in group.verdicts]
     if explained:
         first, *others = map(_item, explained)
-        rows = [*map(_row, explained), f"\n{first}", *others]
+        rows = [*map(_row, explained), f"\n{first}", *others]  # an empty line ends the table
         yield _folded(f"{plural(len(explained), 'verdict')} with a cause", TABLE, rows)
 
 
@@ -153,7 +153,7 @@ def _cause(group: CauseGroup) -> str:
         lines.append(f"  - {cause_words.follow(len(group.verdicts))}: {named}{more}")
         reasons = dict.fromkeys((one.rule, one.why) for one in group.verdicts[:_MOST_NAMED] if one.why)
         lines += [f"  - why {code(rule)}: {prose(why)}" for rule, why in reasons]
-        lines += [f"  - **next:** {prose(step)}" for step in cause_words.steps(group)[:2]]
+        lines += [f"  - **next:** {prose(step)}" for step in cause_words.steps(group)[:_MOST_STEPS]]
     return "\n".join(lines)
 
 
@@ -184,6 +184,7 @@ def _items(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """Yield an item for each verdict; verdicts that say the same are one, with all their rules."""
     groups: dict[tuple[object, ...], list[Verdict]] = {}
     for one in verdicts:
+        # `explained_by` has mappings, which no key may contain. Equal messages are about the same metric.
         says = (one.outcome, one.message, one.next_step, one.why, one.owner, one.notes, bool(one.explained_by))
         groups.setdefault(says, []).append(one)
     for first, *others in groups.values():

@@ -31,22 +31,22 @@ _PROBLEM = "perfgate.problem"
 
 def render(report: Report) -> str:
     """Return verdicts that need attention and problems of severity error as indented JSON, the worst first."""
-    news = [verdict for verdict in answer.worst_first(report.verdicts) if answer.needs_attention(verdict)]
+    verdicts = [verdict for verdict in answer.worst_first(report.verdicts) if answer.needs_attention(verdict)]
     errors = [problem for problem in report.problems if problem.severity == "error"]
     causes = cause_words.by_verdict(report)
     also = answer.what_else(report)
-    results = [_result(verdict, causes.get(id(verdict)), also) for verdict in news]
+    results = [_result(verdict, causes.get(id(verdict)), also) for verdict in verdicts]
     results += [
         _entry(_PROBLEM, "error", answer.problem_text(one), one.at, (_PROBLEM, one.at.file, one.message))
         for one in errors
     ]
     results = results[:MOST_RESULTS]
-    left_out = len(news) + len(errors) - len(results)
+    left_out = len(verdicts) + len(errors) - len(results)
     ids: dict[str, int] = {}
     for result in results:
         result["ruleIndex"] = ids.setdefault(result["ruleId"], len(ids))
     run = {
-        "tool": {"driver": {**_DRIVER, "rules": [_rule(name, news) for name in ids]}},
+        "tool": {"driver": {**_DRIVER, "rules": [_rule(name, verdicts) for name in ids]}},
         "columnKind": "unicodeCodePoints",
         "invocations": [_invocation(report, left_out)],
         "results": results,
@@ -54,9 +54,9 @@ def render(report: Report) -> str:
     return encode({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _rule(name: str, news: Sequence[Verdict]) -> dict[str, Any]:
+def _rule(name: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return the description of a rule: its sentence or id, and its reason."""
-    verdict = next((verdict for verdict in news if _id(verdict) == name), None)
+    verdict = next((verdict for verdict in verdicts if _id(verdict) == name), None)
     if verdict is None:
         return {"id": name, "shortDescription": _message("perfgate could not read or judge this")}
     return {
@@ -101,7 +101,8 @@ def _entry(rule: str, level: str, text: str, at: Location, identity: Sequence[st
         "locations": [_location(at)],
         "partialFingerprints": {
             "perfgateVerdict/v1": digest,
-            # GitHub tells alerts apart by this one only, and makes it from the line of the rule where it is absent.
+            # GitHub tells alerts apart by this one only, and makes it from the line of the rule where it is absent. Its
+            # form is HASH:NUMBER; the number counts equal hashes.
             "primaryLocationLineHash": f"{digest[:16]}:1",
         },
     }
@@ -138,5 +139,6 @@ def _location(at: Location) -> dict[str, Any]:
 
 
 def _message(text: str) -> dict[str, str]:
+    """Return a text without links: SARIF makes one of `[text](place)`."""
     lines = [one_line(line) for line in text.split("\n")]
     return {"text": clip("\n".join(lines), _LONGEST_TEXT).replace("](", "] (") or "(empty)"}

@@ -24,7 +24,7 @@ def render_priors(found: Sequence[PriorSummary], *, in_full: bool = False) -> li
 
 def prior_line(prior: CalibratedPrior) -> str:
     """Return a prior as a line: metric, statistic, rank, noise, number of runs and prior degrees of freedom."""
-    ranks = {"worst": "", "each": " on each rank", "across": " across ranks"}
+    ranks = {"worst": "", "each": " on each rank", "across": " across ranks"}  # `worst` is the default
     rank = ranks.get(prior.rank, f" on the {prior.rank} rank")
     unit = "pair" if prior.pairing else "run"
     noise = f"{100 * prior.s0:.3g}% from {unit} to {unit}"
@@ -34,15 +34,14 @@ def prior_line(prior: CalibratedPrior) -> str:
 
 def render_levels(levels: Sequence[LevelSummary]) -> str:
     """Return the levels, oldest first: the place, the runs, who approved it and why, and the changes."""
-    lines = [line for level in levels for line in (_level(level), *_ledger(level))]
+    lines = [line for level in levels for line in (_level(level), *_changes(level))]
     return without_commands("\n".join(lines)) or "no baselines are stored"
 
 
-def _ledger(level: LevelSummary) -> list[str]:
+def _changes(level: LevelSummary) -> list[str]:
     """Return the metrics with the largest changes, since the level before and since the anchor."""
-    rows = [("changed", level.since_parent), ("since the anchor", level.since_anchor)]
     lines = []
-    for words, changes in rows:
+    for words, changes in (("changed", level.since_parent), ("since the anchor", level.since_anchor)):
         order = sorted(changes, key=lambda key: (-abs(changes[key]), key))
         moves = listed([f"{key} {100 * changes[key]:+.1f} %" for key in order], _SHOWN)
         lines += [one_line(f"    {words}: {moves}")] if moves else []

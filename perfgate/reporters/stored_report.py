@@ -122,7 +122,7 @@ def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
         return None, [_at(document, _as_written(document, found.path), found.message)]
     report = _report(form)
     written = load_json(json_report.render(report), document.name).data
-    other = _difference({**data, "counts": written["counts"]}, written, ())
+    other = _difference({**data, "counts": written["counts"]}, written)  # the counts are compared below
     if other is not None:
         return None, [_at(document, other, f"{'.'.join(map(str, other))} is not what perfgate writes")]
     if form.counts != dict(Counter(one["outcome"] for one in document.data["verdicts"])):
@@ -134,7 +134,8 @@ def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
 def _with_outcomes_of_today(data: dict[str, Any]) -> dict[str, Any]:
     """Return the document with the outcomes of today for `suspect` and `inconclusive`, which older versions wrote.
 
-    For an inconclusive verdict, the exit code alone says what `on_inconclusive` made of it.
+    For an inconclusive verdict, the exit code alone says what `on_inconclusive` made of it. With a reason in
+    BROKEN_PROMISES the answer is open, also at exit code 0 of a rule that only warns.
     """
     data = dict(data)
     verdicts, policy, problems = (data.get(name) for name in ("verdicts", "policy", "problems"))
@@ -204,7 +205,7 @@ def _older_acceptance(command: str | None, ref: str | None) -> NextStep:
     """Return the step that accepts the result, from an older report, which has only the command."""
     if command is None:
         return NO_STEP
-    allows = ref is not None and " allow " in command
+    allows = ref is not None and " allow " in command  # `perfgate baseline allow ...`
     text = f"To allow these results on {ref}" if allows else "To approve these results"
     return NextStep("other", text, command=command)
 
@@ -223,18 +224,18 @@ def _beyond_bounds(value: Any, path: Path = ()) -> Iterator[Path]:
             yield from _beyond_bounds(item, (*path, index))
 
 
-def _difference(given: Any, written: Any, path: Path) -> Path | None:
+def _difference(given: Any, written: Any, path: Path = ()) -> Path | None:
     """Return the first place where two documents differ: an unknown or absent field, or another value."""
     if isinstance(given, dict) and isinstance(written, dict):
         names = [*given, *(name for name in written if name not in given)]
-        pairs = [((*path, name), given.get(name, _ABSENT), written.get(name, _ABSENT)) for name in names]
+        pairs = [(given.get(name, _ABSENT), written.get(name, _ABSENT), (*path, name)) for name in names]
     elif isinstance(given, list) and isinstance(written, list) and len(given) == len(written):
-        pairs = [((*path, index), *pair) for index, pair in enumerate(zip(given, written, strict=True))]
+        pairs = [(*pair, (*path, index)) for index, pair in enumerate(zip(given, written, strict=True))]
     else:
         known = stable(given) if isinstance(given, float) else given  # older reports have all digits
-        same = known == written and isinstance(given, bool) == isinstance(written, bool)
+        same = known == written and isinstance(given, bool) == isinstance(written, bool)  # True equals 1
         return None if same else path
-    return next((found for pair in pairs if (found := _difference(pair[1], pair[2], pair[0])) is not None), None)
+    return next((found for pair in pairs if (found := _difference(*pair)) is not None), None)
 
 
 def _refused(name: str, what: str) -> Problem:

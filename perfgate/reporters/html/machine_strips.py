@@ -19,12 +19,13 @@ from perfgate.core.units import UNITS, Unit, display_unit, format_number
 from perfgate.reporters import svg
 from perfgate.reporters.svg import PictureScale, SafeText, element, grid, joined
 
-Range = tuple[float, float]
+#: The lower and the upper end of an axis.
+Ends = tuple[float, float]
 
 #: The sizes of a picture: those of the step plot above it (`plots.timeline`), so that both have the same x axis.
 _WIDTH, _LEFT, _RIGHT = 420, 54, 410
 _TOP, _BOTTOM, _BELOW = 5.0, 45.0, 20
-#: The words for a quantity, and the unit that its values are shown in; None is a suitable one.
+#: By the beginning of a metric: its words, in which the rest replaces `{}`, and its unit; None is a suitable one.
 _NAMES = {
     "clock.sm": ("SM clock", "MHz"),
     "power": ("power", "W"),
@@ -59,11 +60,10 @@ class MachinePlots(Struct, frozen=True):
     sides: tuple[str, ...]
 
 
-def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None) -> MachinePlots | None:
+def machine_plots(channels: Sequence[MachineChannel], steps: Ends | None = None) -> MachinePlots | None:
     """Return a plot of each quantity, or None without any.
 
-    Parameters:
-        steps: the ends of the step plot above; None puts everything on the axis of the time.
+    `steps`: the ends of the step plot above; None puts everything on the axis of the time.
     """
     traces = [trace for one in channels for trace in one.runs if trace.values]
     by_step = steps is not None and any(trace.steps for trace in traces)
@@ -90,7 +90,7 @@ def machine_plots(channels: Sequence[MachineChannel], steps: Range | None = None
 
 
 def _strip(
-    one: MachineChannel, x: PictureScale, sides: Range, x_of: Callable[[MachineTrace], tuple[float, ...]], label: str
+    one: MachineChannel, x: PictureScale, sides: Ends, x_of: Callable[[MachineTrace], tuple[float, ...]], label: str
 ) -> MachineStrip | None:
     """Return the plot of a quantity, or None if no axis can show it. `x_of` returns the places of a trace on `x`."""
     values = [value for trace in one.runs for value in (*trace.values, trace.mean) if isfinite(value)]
@@ -98,7 +98,7 @@ def _strip(
     ends = svg.ends(values, also=(0.0,) if is_share else ())
     if ends is None:
         return None
-    low, high = (0.0, max(ends[1], 0.01)) if is_share else ends
+    low, high = (0.0, max(ends[1], 0.01)) if is_share else ends  # shares from 0 to 1 % or more
     y = PictureScale(low, high, _BOTTOM, _TOP)
     name, unit = _named(one, max(map(abs, values), default=0.0))
     device = ", ".join(f"{name} {value}" for name, value in one.labels.items())
@@ -110,6 +110,7 @@ def _strip(
     shapes = [element("g", rows, transform=f"translate({_LEFT} 0)"), *_verticals(sides, x, label)]
     for side in _SIDES:
         for trace in one.runs:
+            # A stored report may have fewer places than values.
             points = [(x.place(at), y.place(value)) for at, value in zip(x_of(trace), trace.values, strict=False)]
             if trace.standing == side and points:
                 shapes += _line(points, side, is_share=is_share)
@@ -140,7 +141,7 @@ def _line(points: Sequence[tuple[float, float]], side: str, *, is_share: bool) -
     return [element("path", d=area, class_=f"{side} area"), line]
 
 
-def _verticals(sides: Range, x: PictureScale, label: str) -> list[SafeText]:
+def _verticals(sides: Ends, x: PictureScale, label: str) -> list[SafeText]:
     """Return the grid of the x axis; below the last picture, its numbers and its label, too."""
     places = [(x.place(number), number) for number in svg.round_numbers(*sides, 7)]
     found = [element("path", d=svg.verticals((at for at, _ in places), _TOP, _BOTTOM), class_="grid")]

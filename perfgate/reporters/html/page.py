@@ -63,7 +63,7 @@ def _visible(value: object) -> object:
 
 
 def _whole(value: object) -> object:
-    """Return the same without clipping, which would break a command."""
+    """Return the same escaped, and without clipping, which would break a command."""
     return escape(one_line(value)) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
@@ -80,7 +80,7 @@ def render_bisect(report: BisectReport) -> str:
         found = bisect_text.estimate(report, one) if one.value is not None else (f"skipped: {one.skipped}", "")
         measured.append((one.position, bisect_text.short(one.name), *found, one.runs))
     unit = "change from the first one" if report.paired else report.metric
-    page = template("bisect.html.j2", _whole, answer=bisect_text, causes=cause_words).render(
+    page = template("bisect.html.j2", _whole, bisect=bisect_text, causes=cause_words).render(
         report=report,
         style=SafeText(text_of("style.css")),
         cause_rows=[(cause_words.kind(one), cause_words.where(one), cause_words.cost(one)) for one in causes],
@@ -107,16 +107,16 @@ def levels(report: BisectReport) -> str:
         unit = shown.symbol
         scaled = [(x, y / shown.factor, low / shown.factor, high / shown.factor) for x, y, low, high in known]
     bottom, top = min(low for _, _, low, _ in scaled), max(high for *_, high in scaled)
-    room = 0.08 * (top - bottom) or 0.05 * abs(top) or 1.0
+    room = 0.08 * (top - bottom) or 0.05 * abs(top) or 1.0  # equal values need an axis with a length, too
 
     def draw(on: Canvas) -> None:
         on.axes(
             (-0.5, report.positions - 0.5), (bottom - room, top + room), f"{report.noun} in order", unit, whole=True
         )
         if report.blamed:
-            on.span(report.blamed[0] - 0.5, report.blamed[-1] + 0.5, "bad", 0.2)
-        on.lines([[(x, low), (x, high)] for x, _, low, high in scaled], "new", 2)
-        on.dots([(x, y) for x, y, _, _ in scaled], "new", 8)
+            on.span(report.blamed[0] - 0.5, report.blamed[-1] + 0.5, "bad", alpha=0.2)
+        on.lines([[(x, low), (x, high)] for x, _, low, high in scaled], "new", width=2)
+        on.dots([(x, y) for x, y, _, _ in scaled], "new", size=8)
 
     return Canvas(260).picture(draw)
 

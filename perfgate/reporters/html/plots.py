@@ -40,15 +40,15 @@ def interval(estimate: float, bounds: Range, allowed: Range, origin: float | Non
 
     def draw(on: Canvas) -> None:
         on.axes(ends, (0, 1), unit, bare=True)
-        on.span(lowest, highest, "good", 0.16)
+        on.span(lowest, highest, "good", alpha=0.16)
         for left, right in ((ends[0], lowest), (highest, ends[1])):
             if left < right:
-                on.span(left, right, "bad", 0.16)
-        on.lines([[(bound, 0), (bound, 1)] for bound in allowed if bound is not None], "bad", 1.5, dashed=True)
-        on.lines([[(origin, 0), (origin, 1)]] if origin is not None else [], "ink", 1)
-        on.lines([[(low, 0.5), (high, 0.5)]], "new", 4)
-        on.lines([[(bound, 0.34), (bound, 0.66)] for bound in bounds if bound is not None], "new", 2)
-        on.dots([(estimate, 0.5)], "new", 11)
+                on.span(left, right, "bad", alpha=0.16)
+        on.lines([[(bound, 0), (bound, 1)] for bound in allowed if bound is not None], "bad", width=1.5, dashed=True)
+        on.lines([[(origin, 0), (origin, 1)]] if origin is not None else [], "ink", width=1)
+        on.lines([[(low, 0.5), (high, 0.5)]], "new", width=4)
+        on.lines([[(bound, 0.34), (bound, 0.66)] for bound in bounds if bound is not None], "new", width=2)
+        on.dots([(estimate, 0.5)], "new", size=11)
 
     return Canvas(150, "x", left=12).picture(draw)
 
@@ -91,6 +91,7 @@ def _draw_run(on: Canvas, x: float, run: RunDetails, scale: float, ends: Point) 
     """Draw the estimate of a run, and the box of its values if it was judged; `x` is its middle."""
     colour = _colour(run)
     if run.judged and run.quantiles:
+        # They are 0, 1, 5, 25, 50, 75, 95, 99 and 100 %.
         _, _, p5, p25, _, p75, p95, _, _ = (_within(q / scale, ends) for q in run.quantiles)
         on.lines([[(x, p5), (x, p95)]], colour, 1.2)
         left, right = x - 0.16, x + 0.16
@@ -102,7 +103,8 @@ def _draw_run(on: Canvas, x: float, run: RunDetails, scale: float, ends: Point) 
 def timeline(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range, axis: str = "step") -> str:
     """Return the values of base and new runs by step, with warm-up as a shaded area and stalls as triangles.
 
-    The parameters are those of `run_by_run`; `axis` is the name of the x axis. Far values are at the edges of y.
+    The parameters are those of `run_by_run`; `axis` is the name of the x axis. Far values are at the edges of y. Stored
+    runs that are not compared (`past`) are left out.
     """
     drawn = [run for run in runs if run.values and run.standing != "past"]
     ends = _ends([*_extent(drawn, scale), *_scaled(allowed, scale)])
@@ -133,7 +135,7 @@ def _draw_steps(on: Canvas, run: RunDetails, scale: float, ends: Point) -> None:
     points = [(float(step), _within(y / scale, ends)) for step, y in zip(run.steps, run.values, strict=True)]
     is_new = run.standing == "new"
     on.lines([points], _colour(run), 1.3 if is_new and run.judged else 0.7, alpha=1 if is_new else 0.6)
-    on.rings(points[: run.warmup] if is_new and run.judged else [])
+    on.rings(points[: run.warmup] if is_new and run.judged else [])  # the warm-up
     on.triangles([points[i] for i in run.stalls], "bad" if is_new else "base")
 
 
@@ -189,7 +191,7 @@ def bars(sides: Sequence[tuple[str, Sequence[float]]], scale: float, unit: str) 
         return ""
 
     def draw(on: Canvas) -> None:
-        on.axes((0, ends[1]), (len(sides) - 0.5, -0.5), unit)
+        on.axes((0, ends[1]), (len(sides) - 0.5, -0.5), unit)  # the first row is the upper one
         on.rows([name for name, _ in sides])
         for y, (_, parts) in enumerate(sides):
             edges = list(accumulate((part / scale for part in parts), initial=0.0))
@@ -201,7 +203,7 @@ def bars(sides: Sequence[tuple[str, Sequence[float]]], scale: float, unit: str) 
 
 
 def _extent(runs: Iterable[RunDetails], scale: float) -> list[float]:
-    """Return the values that the axis must include: the ends of the middle 98 % of every run."""
+    """Return the values that the axis must include: the ends of the middle 98 % of every run, or else of all of it."""
     found: list[float] = []
     for run in runs:
         inner = run.values[run.warmup :]

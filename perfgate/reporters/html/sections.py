@@ -159,8 +159,8 @@ def _group(several: Sequence[VerdictSection]) -> RuleSection:
     """Return the sections of one rule with their counts."""
     passed = [one for one in several if not one.needs_attention]
     waiting = [one for one in several if one.needs_attention]
-    others = waiting[MOST_OPEN:]
-    kinds = [(f"{len(others)} more that need attention", others), (f"{len(passed)} that do not", passed)]
+    folded = waiting[MOST_OPEN:]
+    kinds = [(f"{len(folded)} more that need attention", folded), (f"{len(passed)} that do not", passed)]
     return RuleSection(
         several[0].verdict.rule,
         several,
@@ -183,7 +183,7 @@ def _drawn(section: VerdictSection, levels: Sequence[LevelDetails]) -> VerdictSe
     unit = section.unit_for(max(estimates, key=abs, default=0.0))
     breaks = _breaks(section.judged, levels)
     runs = plots.run_by_run(details.runs, unit.factor, unit.symbol, allowed, breaks)
-    # A total or a count is not on the scale of the values, and neither is its allowed range.
+    # A total or a count, which has no quantiles, is not on the scale of the values, and neither is its allowed range.
     is_on_scale = any(run.quantiles for run in details.runs)
     largest = max((abs(value) for run in details.runs for value in run.values), default=0.0)
     values = unit if is_on_scale else display_unit(largest, details.unit)

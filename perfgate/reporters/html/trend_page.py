@@ -38,7 +38,7 @@ MOST_NUMBERS = 450_000
 _MOST_NAMED, _MOST_UNFOLDED = 6, 2
 #: A metric that this many newer runs do not have is not measured any more.
 _OVER = 10
-_LEGEND = (
+_LEGEND = (  # class, sign and meaning
     ("runs", "●", "a run"),
     ("level", "━", "level"),
     ("open", "▲", "worse"),
@@ -110,7 +110,7 @@ class Trend(Struct, frozen=True):
     def plot(self) -> SafeText | None:
         """Return the plot, or None if it cannot be drawn."""
         show = frame(self.series, self.track)
-        return plot(show, self.anchor[2:], is_small=not self.series.changes) if show else None
+        return plot(show, self.anchor.removeprefix("m-"), is_small=not self.series.changes) if show else None
 
 
 def _is_over(one: HistorySeries) -> bool:
@@ -270,7 +270,7 @@ def _parts(trends: Sequence[Trend]) -> list[tuple[str, str, list[Trend]]]:
 
 
 def _rules(records: Records) -> list[tuple[str, str, str]]:
-    """Return a row for each rule that answered on main: how often it was wrong, the worst first."""
+    """Return a row for each rule that answered on main: how often it was wrong, the highest bound of it first."""
     found = [(suite, rule, record) for suite, own in records.items() for rule, record in own.items()]
     found.sort(key=lambda row: (-row[2].highest, row[:2]))
     return [(rule, suite, history_words.rule_record(one)) for suite, rule, one in found]

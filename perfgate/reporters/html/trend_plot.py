@@ -110,7 +110,7 @@ def frame(one: HistorySeries, track: TrendRuns) -> TrendFrame | None:
     at = [track.positions[run.id] for run in one.runs]
     values = one.values.tolist()
     shown = [value for x, value in zip(at, values, strict=True) if x >= track.first]
-    levels = [level for _, end, level in one.levels() if end and at[end - 1] >= track.first]
+    levels = [level for _, end, level in one.levels() if at[end - 1] >= track.first]
     if not shown:
         return None
     is_log = min(shown) > 0 and min(levels) > 0 and max(levels) > _LOG_FROM * min(levels)
@@ -144,8 +144,8 @@ def kind(change: HistoryChange) -> str:
 
 #: The heights of a plot with changes and of one without, and the room above and below the dots, in pixels.
 TALL, SMALL, ABOVE, BELOW = 210, 116, 22, 20
-#: The width of a label of a mark, in percent of the width of the plot.
-_LABEL = 13
+#: The width of a label of a mark, in percent of the width of the plot, and the most changes in the words of a plot.
+_LABEL, _MOST_DESCRIBED = 13, 5
 
 
 def plot(show: TrendFrame, name: str, *, is_small: bool) -> SafeText:
@@ -182,7 +182,7 @@ def described(show: TrendFrame) -> str:
     found.append(f"The level is {history_words.level_now(one)}.")
     found += [
         f"{history_words.interval(change.point)} in {change.likely.label} on {change.likely.time[:10]}."
-        for change in one.changes[-5:]
+        for change in one.changes[-_MOST_DESCRIBED:]
     ]
     return " ".join(found if one.changes else [*found, "No lasting change."])
 
@@ -193,7 +193,7 @@ def _behind(show: TrendFrame, changes: Sequence[PlottedChange]) -> Iterator[Safe
         if change.kind in ("open", "gone"):
             yield element("rect", x=change.at, width=change.until - change.at, height=1, class_=f"effect {change.kind}")
     for change in changes:
-        if change.last - change.first > 1.5:
+        if change.last - change.first > 1.5:  # more than one run
             yield element("rect", x=change.first, width=change.last - change.first, height=1, class_="range")
     for name, marks in (("release", show.track.releases), ("machine", show.track.machine)):
         if places := [mark.at - 0.5 for mark in marks if mark.at >= show.track.first]:
@@ -201,7 +201,7 @@ def _behind(show: TrendFrame, changes: Sequence[PlottedChange]) -> Iterator[Safe
     for name in ("open", "approved", "gone", "better", "neutral"):
         if found := [change.at for change in changes if change.kind == name]:
             yield element("path", d=svg.verticals(found, 0, 1), class_=name)
-    beyond = [(x, int(y > 0)) for x, y in _points(show) if not 0 <= y <= STEPS]
+    beyond = [(x, int(y > 0)) for x, y in _points(show) if not 0 <= y <= STEPS]  # at the upper end (0) or the lower (1)
     yield element("path", d=svg.dots(beyond), class_="beyond")
 
 
@@ -219,7 +219,7 @@ def _values(show: TrendFrame, changes: Sequence[PlottedChange]) -> Iterator[Safe
     pieces = [
         (max(show.boundary(start), show.left), show.boundary(end), float(show.heights([level])[0]))
         for start, end, level in show.one.levels()
-        if end and show.boundary(end) > show.left
+        if show.boundary(end) > show.left
     ]
     yield element("path", d=svg.steps(pieces), class_="level")
     bad = [c for c in changes if c.kind == "open"]

@@ -65,7 +65,7 @@ def releases(runs: Sequence[HistoryRun], line: CommitLine | None) -> Iterator[Ru
     # A tag of git belongs to the first run whose commit is that of the tag or a later one.
     for place, commit in enumerate(line.commits if line and placed else ()):
         for tag in commit.tags:
-            next_one = bisect_left(placed, (place, -1))
+            next_one = bisect_left(placed, (place, -1))  # -1: before every run of this commit
             if next_one < len(placed):
                 found.setdefault(tag, placed[next_one][1])
     tags: dict[int, list[str]] = {}

@@ -73,6 +73,7 @@ class Plot {  // x are positions of runs, y are steps below the top; `view` is t
   height(value) { return (this.top - (this.log ? Math.log(value) : value)) / this.step; }
   text(value, digits = 4) {
     let [factor, unit] = [this.factor, this.unit];
+    // 0.99995 has the larger unit, too: with four digits it is 1.
     if (this.units) [factor, unit] = this.units.findLast(([size]) => Math.abs(value) >= size * 0.99995) || this.units[0];
     const number = +(value / factor).toPrecision(digits), size = Math.abs(number);
     const text = size === 0 || (size >= 1e-4 && size < 1e15) ? String(number) : number.toExponential();
@@ -154,7 +155,7 @@ class Plot {  // x are positions of runs, y are steps below the top; `view` is t
     const middle = this.at != null ? this.x[this.at] : factor < 1 ? right : (left + right) / 2;
     this.show([middle - width / 2, middle + width / 2]);
   }
-  newest(count) { this.show(count ? [this.all[1] - count * 1.02, this.all[1]] : this.all); }
+  newest(count) { this.show(count ? [this.all[1] - count * 1.02, this.all[1]] : this.all); }  // with room at the ends
 
   show([left, right]) {  // a part of all runs, as wide as asked for
     const [first, last] = this.all, width = Math.min(right - left, last - first);
@@ -165,7 +166,7 @@ class Plot {  // x are positions of runs, y are steps below the top; `view` is t
     else this.isStale = true;
     if (this.at != null && !this.pinned) this.point(null);
   }
-  range() {  // the heights to show: all levels, and all runs but a few far ones
+  range() {  // the heights to show: all levels, and all runs but a few far ones, as `ends` of reporters/svg.py
     const [left, right] = this.view, seen = [];
     this.x.forEach((x, i) => { if (x >= left && x <= right) seen.push(this.y[i]); });
     const levels = this.levels.filter(([from, to]) => to > left && from < right).map(level => level[2]);
@@ -236,7 +237,7 @@ class Plot {  // x are positions of runs, y are steps below the top; `view` is t
     for (let n = 0; n < count; n++) {
       const at = Math.round(from + (to - from) * n / (count - 1)), share = 100 * (at - left) / width;
       const label = days < count ? stamp(times[at - first]).slice(5) : stamp(times[at - first]).slice(0, 10);
-      if (seen.has(label) || !(at in times || at - first in times)) continue;
+      if (seen.has(label) || !(at - first in times)) continue;
       seen.add(label);
       const anchor = share < 10 ? "start" : share > 90 ? "end" : "middle";
       this.svg.append(make("svg:text", {class: "place", x: share + "%", y, "text-anchor": anchor}, label));
@@ -255,7 +256,7 @@ class Plot {  // x are positions of runs, y are steps below the top; `view` is t
     if (i === null) return;
     if (this.x[i] < this.view[0] || this.x[i] > this.view[1]) {
       const half = (this.view[1] - this.view[0]) / 2;
-      this.at = null;
+      this.at = null;  // or else `show` would end this
       this.show([this.x[i] - half, this.x[i] + half]);
       this.at = i;
     }

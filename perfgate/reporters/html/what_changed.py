@@ -25,8 +25,9 @@ _MOST_PLACES, _LONGEST = 500, 1e9
 _MOST_LEVELS = 16
 #: The narrowest box with text, and the narrowest one with text on a phone, in percent of the picture.
 _NARROWEST, _NARROW = 2.0, 7.0
-#: The most columns of ranks; with more ranks, a column is the slowest of several.
-_MOST_COLUMNS = 128
+#: The most columns of ranks; with more ranks, a column is the slowest of several. The most that have gaps between
+#: them, and the most names of ranks above them.
+_MOST_COLUMNS, _MOST_APART, _MOST_MARKS = 128, 64, 8
 #: A cause with at most this many verdicts is unfolded, also on paper.
 MOST_OPEN = 8
 #: The most ranks in the table.
@@ -117,7 +118,7 @@ def _is_tree(places: Sequence[PlaceTime]) -> bool:
 def _widths(places: Sequence[PlaceTime]) -> list[float]:
     """Return the width of each place in s: its longer side, or the sum of the widths below it if that is more."""
     below, widths = [0.0] * len(places), [0.0] * len(places)
-    for at in range(len(places) - 1, -1, -1):
+    for at in range(len(places) - 1, -1, -1):  # children come after their parents
         widths[at] = max(places[at].base, places[at].new, below[at])
         if places[at].parent >= 0:
             below[places[at].parent] += widths[at]
@@ -132,7 +133,7 @@ def _marks(places: Sequence[PlaceTime], found: Sequence[Cause]) -> dict[int, int
     marks: dict[int, int] = {}
     for number, cause in enumerate(found, 1):
         at = 0
-        for name in cause.where if cause.metric != "memory" else ():
+        for name in cause.where if cause.metric != "memory" else ():  # memory has no place in the tree of times
             at = children.get((at, name), -1)
             if at < 0:
                 break
@@ -177,14 +178,14 @@ def ranks(report: CauseReport) -> RankPicture | None:
     """Return the picture of the ranks, or None without several ranks."""
     times = report.ranks
     longest = max((max(_step(one, new=True), _step(one, new=False)) for one in times), default=0.0)
-    if not longest or not all(0 <= time < _LONGEST for one in times for time in astuple(one)[1:]):
+    if not longest or not all(0 <= time < _LONGEST for one in times for time in astuple(one)[1:]):  # 0 is the name
         return None
     culprits = {rank for cause in report.causes for rank in cause.ranks}
     size = math.ceil(len(times) / _MOST_COLUMNS)
     groups = [times[at : at + size] for at in range(0, len(times), size)]
     shown = [max(group, key=lambda one: (one.rank in culprits, one.new_work)) for group in groups]
     step = 100 / len(shown)
-    gap = step * (0.2 if len(shown) <= 64 else 0)
+    gap = step * (0.2 if len(shown) <= _MOST_APART else 0)
     bars = [(at * step + gap / 2, (at + 1) * step - gap / 2, one) for at, one in enumerate(shown)]
     marks = [(round((left + right) / 2, 2), f"rank {one.rank}") for left, right, one in bars if one.rank in culprits]
     unit = display_unit(longest, "s")
@@ -202,7 +203,7 @@ def ranks(report: CauseReport) -> RankPicture | None:
         longest=f"{format_number(longest / unit.factor, 3)} {unit.symbol}",
         first=f"rank {times[0].rank}",
         last=f"rank {times[-1].rank}",
-        marks=tuple(marks[:8]),
+        marks=tuple(marks[:_MOST_MARKS]),
         grouped=f"Each column is the slowest of {size} ranks." if size > 1 else "",
         rows=tuple(
             RankRow(one.rank, one.rank in culprits, tuple(format_value(value, "s") for value in astuple(one)[1:]))
