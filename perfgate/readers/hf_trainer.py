@@ -106,8 +106,10 @@ def unit_of(name: str) -> str:
 
 def _times_in(row: Mapping[str, object]) -> Iterator[tuple[bool, float]]:
     """Yield the times in a row up to a wrong one: True and the s of a training, or False and the s of an evaluation."""
+    # Beside a loss, it is the time so far: transformers 5 logs it with each loss if it counts tokens.
+    wholes = () if "loss" in row else (_WHOLE,)
     for name, value in row.items():
-        if name == _WHOLE or _EVALUATION_ROW.fullmatch(name):
+        if name in wholes or _EVALUATION_ROW.fullmatch(name):
             seconds, fault = checked(value, "s")
             if fault:
                 return

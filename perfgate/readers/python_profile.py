@@ -48,6 +48,7 @@ _HEADER = "ncalls  tottime  percall  cumtime"
 _CALLS = re.compile(r"(\d{1,18})(?:/(\d{1,18}))?", re.ASCII)
 _FUNCTION = re.compile(r"(.{1,2000}?):(\d{1,9})\((.{1,2000})\)")
 _LIBRARY = re.compile(r".*[/\\](?:site-packages|dist-packages|lib[/\\]python\d\.\d{1,2})[/\\]")
+_MOST_DIGITS = 8  # of 15 bits, of a count
 _CELLS = 6  # of a row of the printed table
 #: The deepest level of tuples and dictionaries in a profile.
 _DEEPEST = 6
@@ -188,7 +189,9 @@ class _Marshal:
         if kind == "l":  # a long integer: digits of 15 bits, whose number has the sign
             digits = self._size()
             parts = struct.unpack(f"<{abs(digits)}H", self._take(2 * abs(digits)))
-            value = sum(part << 15 * index for index, part in enumerate(parts[:8]))  # enough for a count
+            if abs(digits) > _MOST_DIGITS:
+                raise _DamagedError(f"it has an integer of more than 120 bits, which no count has, at byte {start}")
+            value = sum(part << 15 * index for index, part in enumerate(parts))
             return -value if digits < 0 else value
         if kind != "f":
             raise _DamagedError(f"it has a value of the kind {kind!r}, which no profile has, at byte {start}")

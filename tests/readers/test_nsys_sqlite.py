@@ -339,3 +339,9 @@ def test_the_cause_of_a_change_is_named_in_its_range(tmp_path):
     report = causes_of([base], [new])
     assert [(cause.kind, cause.where) for cause in report.causes] == [("sync", ("forward", "cudaStreamSynchronize"))]
     assert report.causes[0].change_per_step == pytest.approx(5e-5, rel=0.1)
+
+
+def test_a_range_without_a_text_is_no_caller(tmp_path):
+    nameless = "INSERT INTO NVTX_EVENTS VALUES (5, 90, 59, NULL, NULL, 16777217, 0);"
+    (tree,) = run_of(database(tmp_path, SCHEMA, STEPS, nameless)).call_trees
+    assert "None" not in {node.name for node in tree.nodes}

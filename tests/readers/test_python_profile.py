@@ -143,3 +143,9 @@ def test_a_table_without_rows_is_no_measurement_of_functions():
         "cut off"
         in said(run_of("   ncalls  tottime  percall  cumtime  percall filename\n  1  0.0  0.0  0.0  0.0 a.py:1"))[0]
     )
+
+
+@pytest.mark.parametrize(("count", "is_read"), [(2**119, True), (2**120, False), (-(2**120), False)])
+def test_an_integer_that_no_count_has_is_damage(count, is_read):
+    run = run_of(marshal.dumps({("/a.py", 1, "f"): (1, count, 0.25, 0.5, {})}), "pstats")
+    assert any("an integer of more than 120 bits" in problem for problem in errors(run)) is not is_read

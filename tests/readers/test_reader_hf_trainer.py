@@ -223,3 +223,9 @@ def test_a_real_log_of_sixteen_processes():
     assert values["train_runtime"][:2] == [273.0148, 273.0144]
     assert sorted(values["train_samples_per_second"]) == [3.663] * 15 + [3.664]
     assert run.problems[-1].at.line == 1568
+
+
+def test_the_time_so_far_beside_a_loss_is_no_training_of_its_own():
+    row = "{'loss': 2.125, 'grad_norm': 0.5, 'learning_rate': 5e-05, "
+    run = run_of(CONSOLE.replace(row, f"{row}'train_runtime': 99.5, 'train_tokens_per_second': 8.5, "))
+    assert values_of(run)["time.total"] == values_of(run_of(CONSOLE))["time.total"] == [273.015]

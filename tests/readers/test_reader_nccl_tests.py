@@ -144,6 +144,13 @@ def test_a_short_row_is_an_error():
     assert "train.log:11: error: a row cannot be read: 9 cells, but the header has 13" in errors(run)
 
 
+def test_every_unreadable_row_is_counted():
+    row = next(line for line in TABLE.splitlines() if "76.50   13.50" in line)
+    short = row.replace("   76.50   13.50   25.50    N/A", "")
+    run = run_of(TABLE.replace(row, "\n".join([short] * 100)))
+    assert "train.log: error: a row cannot be read: and 80 more" in errors(run)
+
+
 def test_a_failed_test_is_an_error():
     assert "failure" in errors(run_of(TABLE + "host-1: Test NCCL failure common.cu:1005 'unhandled system error'\n"))[0]
 

@@ -15,6 +15,7 @@ from trace_texts import traces
 from perfgate.readers import Source, join_runs, read, with_missing_ranks
 from perfgate.readers.torch_trace import chunks, repair
 from perfgate.readers.torch_trace.breakdown import Intervals, complement, join, measure_within, union
+from perfgate.readers.torch_trace.event_fields import is_own_function
 
 
 def event(cat, name, ts, dur, ph="X", **args):
@@ -368,3 +369,18 @@ def test_inspect_shows_no_warm_up_of_a_trace(perfgate, folder):
     ]
     (folder / "trace.json").write_text(text_of(*events))
     assert "warm-up" not in perfgate("inspect", "trace.json").out
+
+
+@pytest.mark.parametrize(
+    ("name", "is_own"),
+    [
+        ("train.py(31): loop", True),
+        ("C:\\work\\train.py(31): loop", True),
+        ("C:\\Python\\Lib\\site-packages\\torch\\x.py(3): f", False),
+        ("torch\\\\nn\\\\modules\\\\module.py(3): f", False),
+        ("torch/nn/modules/module.py(3): f", False),
+        ("<built-in method run>", False),
+    ],
+)
+def test_a_function_of_the_program_itself(name, is_own):
+    assert is_own_function(name) is is_own

@@ -34,6 +34,7 @@ _SETTINGS = {
     "agg_iters": re.compile(r"\bagg iters: *(\d+)"),
     "graph": re.compile(r"\bgraph: *(\d+)"),
 }
+_UNREADABLE = "a row cannot be read"
 _VARIABLE = re.compile(r"\b(NCCL_[A-Z0-9_]{1,60})=(\S{1,60})")
 #: The number of printed units in one s, or in one B/s.
 _PER_SECOND = {"(ns)": 1e9, "(us)": 1e6, "(ms)": 1e3, "(s)": 1.0}
@@ -68,6 +69,8 @@ class _Section(Struct, eq=False):
     gpus: list[tuple[str, int]] = field(default_factory=list)
     #: Errors: message, line and detail.
     errors: list[tuple[str, int, str]] = field(default_factory=list)
+    #: The number of unreadable rows beyond those in `errors`.
+    more_rows: int = 0
 
     @property
     def ranks(self) -> int:
@@ -94,6 +97,8 @@ class _Section(Struct, eq=False):
         """Report the errors to a run."""
         for message, line, detail in self.errors:
             run.say("error", message, line, detail)
+        for _ in range(self.more_rows):
+            run.say("error", _UNREADABLE)
 
 
 class NcclLog:
@@ -267,8 +272,10 @@ def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
         detail = "words are where the header has numbers"
         if is_short:
             detail = f"{len(cells)} cells, but the header has {len(header)}"
-        if len(section.errors) <= 2 * MAX_FAULTS:  # enough: a run lists MAX_FAULTS of them
-            section.errors.append(("a row cannot be read", line, f": {detail}"))
+        if len(section.errors) <= 2 * MAX_FAULTS:  # a run lists MAX_FAULTS of them, and counts the others
+            section.errors.append((_UNREADABLE, line, f": {detail}"))
+        else:
+            section.more_rows += 1
         return
     for name in blank:
         cells.insert(header.index(name), "")

@@ -232,7 +232,8 @@ def _ranges(database: Database, names: _Texts) -> Iterator[tuple[int, int, int, 
             continue
         if -_LATEST < start <= end < _LATEST:
             found = names.get(text_id) if text is None else text
-            yield thread if isinstance(thread, int) else -1, start, end, str(found)
+            if found is not None:  # `_add_series` reports ranges without a text
+                yield thread if isinstance(thread, int) else -1, start, end, str(found)
 
 
 def _columns(database: Database, table: str, names: tuple[str, ...]) -> Int64:

@@ -52,7 +52,7 @@ _BEGIN = re.compile(r"={3,60} ?Serving Benchmark Result ?={3,60}")
 _END = re.compile(r"\s*(?:\S{1,60}\s+)?={20,}\s*")
 #: A row, perhaps behind what a launcher or a logger puts before each line: it ends with `]`, `|` or `>`.
 _ROW = re.compile(r"(?:.*?[\]|>] ?)?\s*([A-Z][\w ().,%/-]{1,60}):\s+([^\s:]{1,40})(?:\s.*)?")
-_ARGUMENTS = re.compile(r"\b(?:Namespace|ServerArgs)\((.*)")
+_ARGUMENTS = re.compile(r"\bNamespace\((.*)")
 _ARGUMENT = re.compile(r"(\w{1,60})=(?:'([^']{0,300})'|([^\s,'()\[\]]{1,100}))")
 #: A command, which may go on after a backslash, and its options.
 _COMMAND = re.compile(r"\b(?:bench(?:mark)?_serving|(bench(?:mark)?_throughput|bench throughput)|bench serve)\b")

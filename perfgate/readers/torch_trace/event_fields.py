@@ -270,6 +270,6 @@ def is_own_function(name: object) -> bool:
     """
     if not isinstance(name, str) or name[:1] == "<" or (match := _FUNCTION.match(name)) is None:
         return False
-    parts = match[1].replace("\\\\", "/").strip("/").split("/")
+    parts = re.sub(r"\\+", "/", match[1]).strip("/").split("/")
     folders = parts[:-1] or parts  # `threading.py` is a library without a folder
     return not any(map(_is_library, folders)) and parts[0][:1] != "<"
