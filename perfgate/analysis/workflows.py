@@ -29,6 +29,8 @@ _WRITTEN = re.compile(
     r"\$\{\{(?:(?!\$\{\{|\}\}).)*?"
     r"(?:github\.head_ref|pull_request\.(?:title|body|head\.ref|head\.label)|comment\.body|issue\.title)"
 )
+#: A call that imports the modules of the working directory, which a pull request can write.
+_IMPORTS_ALL = re.compile(r"\bpython[\d.]*(?: +(?!-\w*[IP])[\w.=-]+){0,6}? +-m +perfgate\b")
 #: The action of perfgate as a step uses it.
 _ACTION = re.compile(r"(?:[\w.-]+/perfgate(?:/action)?@.+|\./)")
 #: A part of a condition that is true for every pull request of a workflow that is green so far.
@@ -132,6 +134,9 @@ class _Job(Struct, frozen=True):
                 yield attack(what, "steps", number, "run")
             if step.get("continue-on-error") not in (None, False):
                 yield attack("the job goes on if the gate fails", "steps", number, "continue-on-error")
+            if self.fetched and _IMPORTS_ALL.search(script) and "PYTHONSAFEPATH" not in str((script, step.get("env"))):
+                what = "`python -m perfgate` imports modules of the pull request: use `perfgate`, or give python -I"
+                yield attack(what, "steps", number, "run")
             if dropped := what_drops_the_code(script, str(step.get("shell", self.shell))):
                 yield attack(dropped, "steps", number, "run")
             yield from self.of_policy(number, script, _with(step))

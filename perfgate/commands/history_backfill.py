@@ -87,7 +87,7 @@ def plan(request: BackfillRequest) -> BackfillPlan:
         raise Refused(f"{request.metric} names several series ({listed(names)}): name one")
     if len(places) > 1:
         raise Refused(f"there are several histories ({listed(places)}): choose with --suite and --environment")
-    (series,) = found.series
+    series = max(found.series, key=lambda one: [run.time for run in one.runs[-1:]])  # each unit has its own series
     change = _chosen(series, request.change)
     if change.is_one_commit:
         raise Refused(f"{series.name} changed between two runs of commit {change.last_good.label}: no commit did it", 3)

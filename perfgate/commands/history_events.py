@@ -18,6 +18,7 @@ from perfgate.commands.ledger import records_of, rules_of
 from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import LoadedHistory
+from perfgate.core.wording import one_line, without_commands
 from perfgate.history.events import events_of
 from perfgate.reporters.history_events import render_json, render_text
 from perfgate.rules.load import readable_rulesets
@@ -26,8 +27,11 @@ from perfgate.words.event_words import is_open
 from perfgate.words.history_words import rule_record
 from perfgate.workspace.options import HistoryPlace, Refused
 from perfgate.workspace.output_files import output_faults, replace_file
+from perfgate.workspace.services import sent_apart
 from perfgate.workspace.surroundings import known_to_git
 
+#: Weights & Biases sends no reports about itself.
+_QUIET = {"WANDB_ERROR_REPORTING": "false"}
 #: The most stored runs on each side of an event that are searched for causes, and the most causes that are named.
 _RUNS, _CAUSES = 5, 3
 
@@ -158,11 +162,16 @@ def export(metric: str | None, tool: str, target: str | None, newest: bool, plac
         return complain(found.problems)
     data = _exported(found, tool, place, is_newest=newest)
     if target in (None, "-"):
-        click.echo(data, nl=False)
+        click.echo(_shown(data) if tool == "csv" else data, nl=False)
     else:
         replace_file(target, data)
         say([f"wrote {target} ({len(data) / 1024:.0f} KiB)"])
     return complain(found.problems)
+
+
+def _shown(table: bytes) -> bytes:
+    """Return a table whose texts a terminal and the log of a job can show."""
+    return "\n".join(without_commands(one_line(line)) for line in table.decode().split("\n")).encode()
 
 
 def _exported(found: LoadedHistory, format: str, place: HistoryPlace, *, is_newest: bool) -> bytes:
@@ -192,11 +201,11 @@ def send(found: LoadedHistory, service: str, target: str | None) -> list[str]:
                 why = "which can name another server for the key of Weights & Biases"
                 raise Refused(f"git tracks {path}, {why}: remove it from git, or set WANDB_BASE_URL")
     try:
-        return SERVICES[service](found, target)
+        return sent_apart(SERVICES[service], (found, target), _QUIET)
     except ImportError as error:
         raise Refused(str(error)) from None
-    except Exception as error:  # each service has its own exceptions
-        raise Refused(f"{service}: {error}") from error
+    except Refused as error:
+        raise Refused(f"{service}: {error}", error.exit_code) from None
 
 
 def address(text: str) -> str:

@@ -17,6 +17,7 @@ from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine, HistoryRun
 from perfgate.core.run_history import COLUMNS, EnvironmentHistory, HistorySeries, LoadedHistory
 from perfgate.core.units import display_unit, format_value
+from perfgate.core.wording import one_line, without_bracket_commands, without_commands
 
 #: A text that a spreadsheet takes for a formula, or one that a former export has kept from being one.
 _FORMULA = re.compile(r"'*[=+\-@]")
@@ -97,7 +98,9 @@ def render_benchmark_data(found: LoadedHistory) -> bytes:
                 entries[f"{place.suite} {place.environment}{tail}"] = _entries(own, place.runs, tool, found.line)
     newest = max((run.time for place in found.environments for run in place.runs), default="1970-01-01T00:00:00Z")
     document = {"lastUpdate": _milliseconds(newest), "repoUrl": "", "entries": entries}
-    return f"window.BENCHMARK_DATA = {json.dumps(document, indent=2)}\n".encode()
+    return (
+        b"window.BENCHMARK_DATA = %b\n" % without_bracket_commands(json.dumps(document, indent=2), "\\u0023").encode()
+    )
 
 
 def _entries(
@@ -149,8 +152,7 @@ def render_openmetrics(
     for (family, unit), own in sorted(by_family.items()):
         lines += _head(family, "A number of a run of main.", unit)
         lines += (line for one in own for line in _samples(family, one, newest_alone))
-    changed = [one for one in found.series if one.changes]
-    if changed:
+    if changed := [one for one in found.series if one.changes]:
         lines += _head("perfgate_change_ratio", "The newest lasting change: 0.05 is +5 %.", "ratio")
         lines += (_sample("perfgate_change_ratio", one, one.changes[-1].point.change) for one in changed)
         lines += _head("perfgate_change_seconds", "When the newest lasting change began, since 1970.", "seconds")
@@ -160,8 +162,7 @@ def render_openmetrics(
         lines += _head("perfgate_event_seconds", "When a change of one or more metrics began, since 1970.", "seconds")
         for event in events:
             about = {"event": event.id, "kind": event.kind, "state": event.state, "metrics": str(len(event.changes))}
-            began = _milliseconds(event.likely.time) // 1000
-            lines.append(f"perfgate_event_seconds{{{_labelled(about)}}} {began}")
+            lines.append(f"perfgate_event_seconds{{{_labelled(about)}}} {_milliseconds(event.likely.time) // 1000}")
     return "".join(f"{line}\n" for line in [*lines, "# EOF"]).encode("utf-8", "backslashreplace")
 
 
@@ -187,7 +188,8 @@ def _sample(family: str, one: HistorySeries, value: float) -> str:
 
 
 def _labelled(about: Mapping[str, str]) -> str:
-    escaped = (text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for text in about.values())
+    safe = ([without_commands(one_line(line)) for line in text.split("\n")] for text in about.values())
+    escaped = ("\n".join(lines).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for lines in safe)
     return ",".join(f'{name}="{text}"' for name, text in zip(about, escaped, strict=True))
 
 
@@ -199,7 +201,7 @@ FILES: dict[str, Callable[[LoadedHistory], bytes]] = {
 }
 
 
-# --- services -------------------------------------------------------------------------------------------------------
+# --- services: each function runs in a process of its own (`perfgate.workspace.services`) ---------------------------
 
 
 def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
@@ -223,8 +225,7 @@ def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
         there, token, written = set[str](), None, 0
         while token != "":
             page = client.search_runs([experiment], filter_string=f"tags.`{_TAG}` != ''", page_token=token)
-            there |= {run.data.tags[_TAG] for run in page}
-            token = page.token or ""
+            there, token = there | {run.data.tags[_TAG] for run in page}, page.token or ""
         tagged = {f"machine.{fact}" for run in place.runs for fact in run.context}
         names, numbers = names_for_mlflow([*tagged, *(str(one.name) for one in place.series)]), _numbers(place)
         for step, run in enumerate(place.runs):
@@ -270,7 +271,7 @@ def send_to_wandb(found: LoadedHistory, target: str) -> list[str]:
     """Write a project for each suite, with a run for each environment and a step for each remembered run.
 
     Returns the lines to print. The id of a run is a hash of the suite and the environment, so a later export replaces
-    it. Raises ImportError without wandb.
+    it. Nothing about this machine is written, which was not measured. Raises ImportError without wandb.
 
     `target`: the folder of an offline run (`wandb sync` uploads it), or `online`, for the server of wandb's login.
     """
@@ -288,7 +289,6 @@ def send_to_wandb(found: LoadedHistory, target: str) -> list[str]:
             config={name: fact for name, fact in place.identity.items() if fact is not None},
             mode="online" if target == "online" else "offline",
             dir=None if target == "online" else target,
-            # This machine is not the one that was measured.
             settings=wandb.Settings(silent=True, console="off", disable_git=True, x_disable_machine_info=True),
         ) as written:
             for step, run in enumerate(place.runs):

@@ -87,7 +87,10 @@ class Commit(Struct, frozen=True):
         """Return a path of the working directory as git names it. Raises Refused (3) outside of the repository."""
         # Links of the working tree do not matter for the commit.
         absolute = os.path.normpath(os.path.join(os.path.realpath(os.curdir), path))
-        top = Path(os.path.relpath(absolute, self.top)).as_posix()
+        try:
+            top = Path(os.path.relpath(absolute, self.top)).as_posix()
+        except ValueError:  # another drive of Windows
+            top = ".."
         if top.startswith(".."):
             raise Refused(f"{path} is outside of the repository, so it is not in {self.ref}", 3)
         return top

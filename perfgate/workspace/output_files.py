@@ -51,7 +51,10 @@ def output_faults(outputs: Mapping[str, str], inputs: Sequence[str]) -> dict[str
 
 def _is_read_from(folder: str, place: str) -> bool:
     """Return whether a file at this place would be read as part of a folder, now or the next time."""
-    among = os.path.commonpath([folder, place]) == folder if os.path.isabs(place) else False
+    try:
+        among = os.path.commonpath([folder, place]) == folder
+    except ValueError:  # another drive of Windows, or `-`
+        return False
     # The working directory may have rules next to reports. There only rule files and existing files are in danger.
     return among and (folder != os.getcwd() or place.endswith((".yaml", ".yml")) or os.path.exists(place))
 

@@ -74,7 +74,9 @@ def leads_out(path: str) -> bool:
     top = next((folder for folder in (here, *here.parents) if os.path.exists(folder / ".git")), here)
     if real == named or top not in (Path(os.path.realpath(folder)) for folder in named.parents):
         return False
-    return real == top or not real.is_relative_to(top) or ".git" in real.relative_to(top).parts
+    if real == top or not real.is_relative_to(top):
+        return True
+    return ".git" in (part.casefold() for part in real.relative_to(top).parts)  # macOS and Windows know no case
 
 
 def today() -> date:

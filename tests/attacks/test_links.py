@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ntpath
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from conftest import Done, steady, write_log, write_rules
 
 from perfgate.baselines.stores import open_store, write_file
 from perfgate.measuring.kept_runs import matching
+from perfgate.workspace import commit_files, output_files
 from perfgate.workspace.options import Refused
 
 Command = Callable[..., Done]
@@ -44,6 +47,42 @@ def untouched(checkout: Path) -> bool:
     return len(files) == 2 and all(path.read_text() == "mine" for path in files)
 
 
+DRIVES = [
+    # a folder that is read, a report, and whether it would be read
+    ("C:\\clone\\rules", "C:\\clone\\rules\\r.yaml", True),
+    ("C:\\clone\\rules", "C:\\clone\\r.json", False),
+    ("C:\\clone\\rules", "D:\\r.json", False),
+    ("C:\\clone\\rules", "\\\\host\\share\\r.json", False),
+    ("\\\\host\\share\\", "\\\\host\\share\\r.json", True),
+    ("\\\\host\\share", "\\\\host\\other\\r.json", False),
+    ("\\\\?\\C:\\clone", "C:\\clone\\r.json", False),  # both are real paths, so they have one form
+    ("C:\\clone\\rules", "-", False),
+]
+
+
+@pytest.mark.parametrize(("read", "report", "is_read"), DRIVES)
+def test_a_report_on_another_drive_is_no_input(
+    monkeypatch: pytest.MonkeyPatch, read: str, report: str, is_read: bool
+) -> None:
+    with monkeypatch.context() as windows:
+        windows.setattr(os, "path", ntpath)
+        found = output_files._is_read_from(read, report)
+    assert found == is_read
+
+
+def test_rules_on_another_drive_are_outside_of_the_repository(
+    perfgate: Command, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x")
+
+    def other_drive(path: str, start: str = "") -> str:
+        raise ValueError("path is on mount 'D:', start on mount 'C:'")
+
+    monkeypatch.setattr(commit_files.os.path, "relpath", other_drive)
+    done = perfgate("check", "new.log", "--policy-ref", "HEAD")
+    assert (done.code, "is outside of the repository" in done.err) == (3, True), done.said
+
+
 @pytest.mark.parametrize("option", REPORTS)
 @pytest.mark.parametrize(
     ("link", "to", "given"),
@@ -53,8 +92,9 @@ def untouched(checkout: Path) -> bool:
         ("out", "..", "out/mine.txt"),
         ("report", "../mine.txt", "{}/report"),
         ("report", ".git/config", "report"),
+        ("report", ".GIT/config", "report"),
     ],
-    ids=["over a file", "a new file", "a folder", "an absolute path", "into .git"],
+    ids=["over a file", "a new file", "a folder", "an absolute path", "into .git", "into .git without case"],
 )
 def test_a_report_through_a_link_is_refused(
     perfgate: Command, checkout: Path, option: str, link: str, to: str, given: str

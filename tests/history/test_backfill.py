@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from conftest import Done
 from histories import at, record, sha, steps, store_at
+from histories import value as number_of
 
-from perfgate.core.remembered_runs import CommitLine, CommitNote
+from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRecord
 from perfgate.core.run_history import BackfillPlan
 from perfgate.history.backfill import backfill_plan
 from perfgate.history.load import load
@@ -134,3 +135,13 @@ def test_nothing_to_settle_says_why(
     done = perfgate("history", "backfill", *words)
     assert said in done.err
     assert done.code in (2, 3)
+
+
+def test_a_metric_that_changed_its_unit_is_the_newest_one(folder: Path, perfgate: Command) -> None:
+    store = store_at(folder)
+    for number in range(12):
+        one = record(number, {})
+        values = (number_of("forward", 1.0, unit="B" if number > 6 else "s"),)
+        add(store, HistoryRecord(one.suite, one.identity, one.run, values))
+    done = perfgate("history", "backfill", "forward")
+    assert (done.code, "forward median has no lasting change" in done.err) == (3, True), done.said

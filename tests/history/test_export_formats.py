@@ -291,7 +291,7 @@ def test_the_text_of_openmetrics() -> None:
 
 
 def test_openmetrics_has_no_letter_that_utf_8_does_not_have() -> None:
-    assert 'metric="x\\udc80é"'.encode() in render_openmetrics(history(series("x\udc80é", 1.0)))
+    assert 'metric="x\\\\udc80é"'.encode() in render_openmetrics(history(series("x\udc80é", 1.0)))
 
 
 # --- MLflow ----------------------------------------------------------------------------------------------------------

@@ -91,6 +91,22 @@ def test_no_name_begins_a_line_of_an_export(folder: Path, perfgate: Command, whe
     assert not (folder / "baselines").exists()
 
 
+@pytest.mark.parametrize("how", ["csv", "openmetrics", "github-action-benchmark"])
+@pytest.mark.parametrize("name", ["a\x1b[2Jb", "##vso[task.complete]", "##teamcity[x]", "::error::x", "a\u202eb"])
+def test_no_name_is_a_command_or_an_escape_where_an_export_is_printed(
+    folder: Path, perfgate: Command, how: str, name: str
+) -> None:
+    series = {"metric": name, "unit": "s", "values": [0.5] * 20, "labels": {"x": name}}
+    write_results(folder / "run.json", series, environment={"host": name})
+    assert perfgate("history", "add", "run.json").code == 0
+    done = perfgate("history", "export", "--format", how)
+    assert (done.code, any(bad in done.out for bad in ("\x1b", "##vso[", "##team", "\u202e", "\n::"))) == (0, False)
+    assert perfgate("history", "export", "--to", "out.csv").code == 0
+    assert name in Path("out.csv").read_text()
+    if how == "github-action-benchmark" and name.isprintable():
+        assert name in str(json.loads(done.out.removeprefix("window.BENCHMARK_DATA = ")))
+
+
 def test_openmetrics_has_every_number_with_its_time(team: Path, perfgate: Command) -> None:
     lines = perfgate("history", "export", "--format", "openmetrics").out.splitlines()
     assert lines[:3] == [

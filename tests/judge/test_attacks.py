@@ -269,6 +269,26 @@ def test_the_shell_decides_about_a_pipe(of_all: Any, of_job: Any, own: Any, wron
     assert attacked(workflow(step, **{"runs-on": "windows-2025"})) == ([] if own != "sh" else [(PIPE, "run")])
 
 
+IMPORTS = "`python -m perfgate` imports modules of the pull request: use `perfgate`, or give python -I"
+CALLS: list[tuple[str, list[str]]] = [
+    # how a step calls perfgate in a checkout of the pull request, and what is wrong with that
+    ("", []),
+    ("python -m ", [IMPORTS]),
+    ("/usr/bin/python3.12 -X utf8 -m ", [IMPORTS]),
+    ("python -I -m ", []),
+    ("python3 -W ignore -m ", [IMPORTS]),
+    ("python -BP -m ", []),
+    ("PYTHONSAFEPATH=1 python -m ", []),
+]
+
+
+@pytest.mark.parametrize(("call", "wrong"), CALLS)
+def test_a_call_that_imports_the_code_of_a_pull_request(call: str, wrong: list[str]) -> None:
+    step = {"run": f"{call}{CHECK['run']}"}
+    assert [what for what, _ in attacked(workflow(CHECKOUT, step))] == wrong
+    assert attacked(workflow(step)) == []
+
+
 STEPS: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     # a step, and what is wrong with it, and where
     (GATE, []),
