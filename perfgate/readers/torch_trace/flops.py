@@ -40,7 +40,7 @@ def _attention(dims: Sequence[_Shape], _: Sequence[str]) -> float:
 
 
 def _attention_backward(dims: Sequence[_Shape], _: Sequence[str]) -> float:
-    """Count the scores again, and four gradients: three products with d and two with e."""
+    """Count the scores again, and four gradients: three products with d and two with e. dims[0] is a gradient."""
     (b, h, s, d), t, e = dims[1], dims[2][-2], dims[3][-1]
     return 2.0 * b * h * s * t * (3 * d + 2 * e)
 
@@ -72,7 +72,13 @@ def _flag(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-_SDPA = ("flash_attention", "efficient_attention", "cudnn_attention", "fused_attention_overrideable")
+_SDPA = (
+    "flash_attention",
+    "flash_attention_for_cpu",
+    "efficient_attention",
+    "cudnn_attention",
+    "fused_attention_overrideable",
+)
 #: The function that counts each operator.
 COUNTED: dict[str, _Count] = {
     **{f"aten::{name}": _matrices(0) for name in ("mm", "bmm", "_scaled_mm")},
@@ -81,9 +87,8 @@ COUNTED: dict[str, _Count] = {
     **{f"aten::{name}": _matrices(0) for name in ("_grouped_mm", "_scaled_grouped_mm")},
     "aten::convolution": _convolution,
     "aten::convolution_backward": _convolution_backward,
-    **{f"aten::_scaled_dot_product_{name}": _attention for name in (*_SDPA, "flash_attention_for_cpu")},
+    **{f"aten::_scaled_dot_product_{name}": _attention for name in _SDPA},
     **{f"aten::_scaled_dot_product_{name}_backward": _attention_backward for name in _SDPA},
-    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
 }
 
 

@@ -20,7 +20,7 @@ from perfgate.readers.torch_trace.event_fields import Float64, Int64
 
 #: The process and the time in a name by `torch.profiler.tensorboard_trace_handler`.
 _CYCLE = re.compile(r"(.+)\.\d{10,}\.pt\.trace\.json(?:\.gz)?")
-#: Collectives between two ranks only: no other rank waits for them.
+#: Calls between two ranks only: no other rank waits for them. torch names a batch of sends and receives `coalesced`.
 _POINT_TO_POINT = ("collective.send", "collective.recv", "collective.coalesced")
 
 #: A collective: its metric, and its process group.
@@ -55,7 +55,10 @@ def rank_of(run: Run) -> str | None:
 
 
 def _join_cycles(runs: Sequence[Run], problems: list[Problem]) -> Run:
-    """Join the files of one rank in the order of their steps; refuse a file with the steps of another one."""
+    """Join the files of one rank in the order of their steps; refuse a file with the steps of another one.
+
+    A file without steps could be about the steps of any other, so it is refused, too, unless it is the first.
+    """
     kept: list[Run] = []
     seen: dict[int, Run] = {}
     for run in runs:
@@ -64,7 +67,7 @@ def _join_cycles(runs: Sequence[Run], problems: list[Problem]) -> Run:
         if other is None:
             seen |= dict.fromkeys(steps, run)
             kept.append(run)
-        elif run.series:
+        elif run.series:  # without any, the file has problems of its own
             what = "the same steps" if rank_of(run) is None else f"the same rank ({rank_of(run)}) and steps"
             message = f"this trace has {what} as {other.source}; using {other.source}"
             problems.append(Problem("error", message, Location(run.source)))

@@ -29,6 +29,7 @@ _LENIENT = json.JSONDecoder(
     parse_float=Decimal,
     parse_int=lambda text: int(text) if len(text) < 300 else Decimal(text),  # int() refuses thousands of digits
 )
+#: The field of `Args` for each argument in the file.
 _ARGS = {field.encode_name: field.name for field in msgspec.structs.fields(Args)}
 _BETWEEN = re.compile(r"[\s,]*")
 #: Where an element may end: before the next one, or at the end of the list.
@@ -103,7 +104,7 @@ def _loose(value: object) -> Any:
 
 
 def _element(text: str, at: int, ended: bool) -> tuple[object, int | None, str | None]:
-    """Return the element at a place, its end (None: after the text), and what was repaired or is wrong."""
+    """Return the element at a place, its end (None: maybe after the text), and what was repaired or is wrong."""
     ends = [match.end() for match in islice(_END.finditer(text, at, at + _LONGEST), _TRIES)]
     try:
         element, end = _whole(text, at, ends)
@@ -139,6 +140,7 @@ def _is_incomplete(error: Exception) -> bool:
     """Return whether the text that `json` misses may follow after the end."""
     if not isinstance(error, json.JSONDecodeError):
         return False
+    # a word or an escape that is cut off (`-Infinit`, `\u00e`) is reported at its first character
     return error.pos > len(error.doc) - 10 or error.msg.startswith("Unterminated string")
 
 
@@ -172,20 +174,20 @@ _AFTER_NAME = re.compile(r'\s*(?:,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|bp|s)"\s*
 
 
 def _double_backslashes(text: str) -> str:
-    """Double all backslashes except before quotes, if one escapes nothing: the others are in the same Windows path."""
+    """Double all backslashes that are not double or before a quote, if one escapes nothing, as in a Windows path."""
     if not any(match[0] != "\\\\" for match in _BACKSLASH.finditer(text)):
         return text
     return _ESCAPE.sub(lambda match: match[0] if match[1] else "\\\\", text)
 
 
 def _escape_quotes(text: str) -> str:
-    """Escape the quotes inside strings: those without the text that follows the end of such a string."""
+    """Escape the quotes inside strings: those that no text follows as after the end of a key, a value or a name."""
     pieces, last = [], 0
     closing = None  # inside a string: the pattern of the text after its end
     for match in _QUOTE.finditer(text):
         at = match.start()
         if closing is None:
-            before = text[max(0, at - 80) : at]
+            before = text[max(0, at - 80) : at]  # enough for `"name" : `
             value = _AFTER_NAME if _NAME.search(before) else _AFTER_VALUE
             closing = value if _VALUE.search(before) else _AFTER_ITEM
         elif text[at - 1] != "\\":

@@ -39,6 +39,7 @@ class SeriesMaker(Struct, frozen=True):
     """Makes the series of one rank."""
 
     tables: EventTables
+    #: "tensorboard" computes as the plugin torch_tb_profiler does.
     mode: TraceMode
     #: The label rank; empty if it is unknown.
     labels: Mapping[str, str]
@@ -65,7 +66,7 @@ class SeriesMaker(Struct, frozen=True):
                 yield self._per_step(f"gpu.{name}", steps, part, label)
 
     def of_flop(self, steps: Steps) -> Iterator[Series]:
-        """`matmul.flop`: the FLOP of the operators in each step; absent if one of them has no shapes."""
+        """`matmul.flop`: the FLOP of the operators in the host's span of each step; absent if some FLOP are unknown."""
         starts, ends = steps.host if steps.host is not None else (steps.starts, steps.ends)
         at = index_at(self.tables.flop_starts, starts, ends)
         inside = at >= 0
@@ -169,7 +170,7 @@ class SeriesMaker(Struct, frozen=True):
         kept = np.sort(np.argsort(-totals, kind="stable")[:MOST_SERIES])
         for at in kept.tolist():
             text = table.names.texts[found[at]]
-            if text != OTHERS:
+            if text != OTHERS:  # not all names beyond the limit as one
                 piece = values[begins[at] : begins[at] + counts[at]]
                 yield Series(self.key(f"{family}.{text}", more), "s", "samples", piece)
 
@@ -177,13 +178,13 @@ class SeriesMaker(Struct, frozen=True):
 def message_size(call: Collective) -> float:
     """Return the bytes of the whole message: the larger of what a rank sends and receives. NaN if unknown."""
     args = call.event.args
-    elements = whole_numbers([args.elements_in, args.elements_out]).max()
+    elements = whole_numbers([args.elements_in, args.elements_out], absent=-1).max()
     return float(elements) * _BYTES.get(str(args.dtype), np.nan) if elements >= 0 else np.nan
 
 
 def _bus_factor(call: Collective) -> float:
     """Return how often the message crosses each link, for a group of n ranks. NaN if n is unknown."""
-    n = int(whole_numbers([call.event.args.group_size])[0])
+    n = int(whole_numbers([call.event.args.group_size], absent=-1)[0])
     if n < 2:
         return np.nan
     if _ALL_REDUCE.match(call.name):

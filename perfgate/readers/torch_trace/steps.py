@@ -127,6 +127,7 @@ class _Launches:
     def first_calls(self) -> Int64:
         """Return the first call that launched each device event, (device events,); -1 without one."""
         first = np.full(len(self.counts), -1)
+        # backwards, so that the first call of a group is written last
         first[self.groups[::-1]] = self.calls[::-1]
         return first[self.event_groups]
 

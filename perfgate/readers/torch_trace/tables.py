@@ -25,7 +25,8 @@ PLAIN, NAMED = 0, 1
 
 #: The name of a table, and a kind in it.
 _Kind = tuple[str, int]
-#: The table and kind of each category, in lower case. Categories of a runtime or driver have many names.
+#: The table and kind of each category, in lower case; kind 0 in a table without kinds. Categories of a runtime or
+#: driver have many names: `_runtime` and `_driver` at the end.
 _CATEGORIES = {
     **dict.fromkeys(("cpu_op", "operator"), ("host", OP)),
     "user_annotation": ("host", ANNOTATION),
@@ -87,7 +88,10 @@ class Device(Spans, frozen=True, kw_only=True):
 
 
 class Kernels(Spans, frozen=True, kw_only=True):
-    """The kernels of `Device`, with their blocks per multiprocessor and percent of occupancy; NaN if absent."""
+    """The kernels of `Device`, with their blocks per multiprocessor and percent of occupancy; NaN if absent.
+
+    `external_id` is that of the operator that launched the kernel; -1 if unknown.
+    """
 
     device: Ids
     external_id: Int64
@@ -180,12 +184,13 @@ class EventsByCategory(dict[Any, Callable[[Event], object] | None]):
         return put
 
     def sort(self, events: Iterable[Event]) -> dict[_Kind, list[Event]]:
-        """Return the kept events by table and kind."""
+        """Return the kept events of all calls so far, by table and kind."""
         for event in events:
             if put := self[event.cat]:
                 put(event)
             elif event.ph == "X" and event.dur:
                 name = str(event.cat)
-                if name in self.left or len(self.left) < _MOST_CATEGORIES:
-                    self.left[name] += name.lower() not in _BESIDE  # 1, or 0 for these
+                is_room = name in self.left or len(self.left) < _MOST_CATEGORIES
+                if is_room and name.lower() not in _BESIDE:
+                    self.left[name] += 1
         return self.sorted

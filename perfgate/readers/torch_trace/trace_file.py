@@ -131,7 +131,7 @@ class TraceFile(Struct):
             try:
                 setattr(self, attribute, decoder.decode(value))
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-                self.faults.append(("warning", f"{name} cannot be read", line, ""))
+                self._fault("warning", f"{name} cannot be read", line)
 
     def _value(self, *, keep: bool) -> bytes:
         """Consume the next value, at any depth; return its bytes if `keep`, without the end of a very long one."""
@@ -153,7 +153,7 @@ class TraceFile(Struct):
         return token
 
     def _takes(self, byte: bytes) -> bool:
-        """Consume the next token if it is this one; False for another."""
+        """Consume the next token if it is this one; otherwise return False, and leave it for `_read`."""
         buffer = self.buffer
         while True:
             space = _SPACE.match(buffer.data, buffer.start, buffer.end)
@@ -180,8 +180,10 @@ class TraceFile(Struct):
                 buffer.skip(match.end() if match else buffer.end)
                 return bytes(match[0]) if match else b""
 
-    def _fault(self, severity: Severity, what: str) -> None:
-        self.faults.append((severity, what, self.buffer.line, ""))
+    def _fault(self, severity: Severity, what: str, line: int | None = None) -> None:
+        """Keep a problem, here if no line is given."""
+        detail = ""
+        self.faults.append((severity, what, line or self.buffer.line, detail))
 
 
 class PartsElsewhere:
@@ -199,6 +201,7 @@ class PartsElsewhere:
             border = self._border(int(self._parts.size * share) // buffer.size * buffer.size)
             if border is not None and border > borders[-1]:
                 borders.append(border)
+        # a border is after the comma between two events, which belongs to no part
         self._found = self._parts.each(read_part, [(begin, end - 1) for begin, end in pairwise(borders)])
         while (left := borders[-1] - buffer.position) > 0:
             if buffer.start == buffer.end and not buffer.more():
@@ -228,7 +231,8 @@ class PartsElsewhere:
 
 def read_part(blocks: Iterator[bytes], begin: int) -> EventTables | None:
     """Return the events between two borders, the first of them at `begin`; None if they are not exactly a list."""
-    tables, buffer = EventTables(), Buffer(chain(blocks, [b"]"]), position=begin)
+    closed = chain(blocks, [b"]"])  # so that the part is a list
+    tables, buffer = EventTables(), Buffer(closed, position=begin)
     events = Chunks(buffer)
     for chunk in events:
         tables.add(chunk)

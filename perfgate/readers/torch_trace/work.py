@@ -25,9 +25,9 @@ that synchronisation.
 
 A count is 0 in a step without such work. It is absent if the trace cannot show it: `work.launches`, `.graph_launches`,
 `.syncs` and `.allocations` need calls of a runtime, and what a device does needs events of it that were launched. An
-op, and a kind other than HtoD, DtoH and DtoD, that no step has is absent, too: where a trace has `work.kernels`, it is
-0. In a trace without calls of a runtime, `work.allocations` are those of the host's memory (`profile_memory=True`),
-without its releases.
+op, and a kind other than HtoD, DtoH and DtoD, that no step has is absent, too: the judge takes it for 0 where a trace
+has `work.kernels`. In a trace without calls of a runtime, `work.allocations` are those of the host's memory
+(`profile_memory=True`), without its releases.
 """
 
 from __future__ import annotations
@@ -80,8 +80,14 @@ class Work:
         for number in self._devices:
             rows = np.flatnonzero((device.device == number) & (self._device_step >= 0))
             kind, duration = device.kind[rows], (device.end[rows] - device.start[rows]).astype(np.float64)
-            columns = self._device_step[rows], duration, device.amount[rows], kind == KERNEL, kind == MEMSET
-            events = DeviceEvents(*columns, self._copies(device.name[rows].astype(np.int64), kind == MEMCPY))
+            events = DeviceEvents(
+                step=self._device_step[rows],
+                duration=duration,
+                amount=device.amount[rows],
+                is_kernel=kind == KERNEL,
+                is_memset=kind == MEMSET,
+                copies=self._copies(device.name[rows].astype(np.int64), kind == MEMCPY),
+            )
             yield from self._sums.of_device(events, self._make.device_label(number))
         yield from self._of_collectives()
         step = _step_of(tables.flop_starts, self._steps)
@@ -145,5 +151,5 @@ class Work:
 
 
 def _step_of(times: Int64, steps: Steps) -> Int64:
-    """Return the index of the step of what the host did at some times, (n,); -1 outside of all."""
+    """Return the index of the step of what the host did at some times, (n,); -1 outside; 0 in a trace without steps."""
     return step_of(times, steps) if steps.are_marked else np.zeros(len(times), np.int64)
