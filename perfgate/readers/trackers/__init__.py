@@ -97,7 +97,7 @@ def text_of(value: int | bytes) -> str:
     return message_of(value).decode("utf-8", "replace")
 
 
-def number_of_bytes(value: int | bytes) -> float:
+def float_of(value: int | bytes) -> float:
     """Return the float or double of a field."""
     data = message_of(value)
     if len(data) not in (4, 8):
@@ -145,4 +145,4 @@ class Scalars:
             self.run.refuse(Key(name), f"{fault}{detail}", place)
         else:
             self._last[name] = int(step)
-            self.run.sample(Key(name), unit, value, place, per=per, step=max(int(step), 0))
+            self.run.sample(Key(name), unit, value, place, per=per, step=max(int(step), 0))  # a step before 0 is 0

@@ -36,7 +36,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     run = RunBuilder(file, NAME)
     scalars = Scalars(run)
     for line, row in csv_rows(run, ",", lambda cells: {"epoch", "step"} <= {*cells}):
-        step = row.pop("step").removesuffix(".0")
+        step = row.pop("step").removesuffix(".0")  # also `49.0`
         if any(text for name, text in row.items() if name != "epoch") and not _STEP.fullmatch(step):
             run.say("error", "a row has no step; left out", line, f": {step[:40]!r}")
             continue

@@ -36,7 +36,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         if not ended:
             run.say("warning", "the last record is cut off; left out", number)
         elif row := _LINE.fullmatch(line.strip()):
-            scalars.add(name, row[2], int(row[3] or 0), number)
+            scalars.add(name, row[2], int(row[3] or 0), number)  # without a step it is 0, as for MLflow itself
         else:
             run.say("error", "a line is not `timestamp value step`; left out", number, f": {line[:80]!r}")
     return (run.run(),)

@@ -28,9 +28,9 @@ from perfgate.readers.trackers import (
     DamagedError,
     Scalars,
     fields,
+    float_of,
     masked_crc32c,
     message_of,
-    number_of_bytes,
     signed,
     text_of,
 )
@@ -89,22 +89,22 @@ def _event(scalars: Scalars, event: bytes, number: int) -> None:
 def _value(scalars: Scalars, value: Mapping[int, int | bytes], step: int, number: int) -> None:
     """Add a value of a summary, given by its fields, if it is a number; a histogram (field 5) is left out."""
     tag, tensor = text_of(value.get(1, b"")), dict(fields(message_of(value.get(8, b""))))
-    found = number_of_bytes(value[2]) if 2 in value else _number(tensor)
+    found = float_of(value[2]) if 2 in value else _number(tensor)
     if found is not None and tag:
         scalars.add(tag, found, step, f"record {number}")
     elif tag and (5 in value or tensor.get(1) in _CONTENT):
-        scalars.run.file.coverage.leave(tag)
+        scalars.run.file.coverage.leave(tag)  # numbers, but of no metric
 
 
 def _number(tensor: Mapping[int, int | bytes]) -> float | None:
-    """Return the number of a tensor without dimensions; None for every other tensor."""
+    """Return the number of a tensor without dimensions (field 2 of its shape); None for every other tensor."""
     kind, content = tensor.get(1), message_of(tensor.get(4, b""))
     layout = _CONTENT.get(kind) if isinstance(kind, int) else None
     if layout is None or any(number == 2 for number, _ in fields(message_of(tensor.get(2, b"")))):
         return None
     if len(content) == struct.calcsize(layout):
         return float(struct.unpack(layout, content)[0])
-    for field, value in reversed([*tensor.items()]):
+    for field, value in tensor.items():
         if field in _LISTS and len(message_of(value)) == struct.calcsize(_LISTS[field]):
             return float(struct.unpack(_LISTS[field], message_of(value))[0])
         if field in (7, 10):  # an integer or a list: behind a byte 0, the first one is read as a field

@@ -6,7 +6,7 @@ with a CRC32 (4 bytes), its length (2) and its kind (whole, first, middle, last)
     Record: 2 history;     HistoryRecord: 1 item (repeated), 2 step {1 num}
     Record: 3 summary;     SummaryRecord: 1 update (repeated)
     Record: 7 stats;       StatsRecord: 3 item (repeated)
-    HistoryItem: 1 key, 2 nested_key (repeated), 5 integer (sint64), 6 number (double), 16 value_json
+    HistoryItem: 1 key, 2 nested_key (repeated), 5 integer (sint64), 6 number (double), 8 or 16 a text of JSON
 
 Source: wandb 0.31 `wandb/proto/v6/wandb_internal_pb2.py`; google/leveldb `doc/log_format.md`, with CRC32 of zlib.
 
@@ -24,16 +24,7 @@ import zlib
 from collections.abc import Iterator
 
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, unit_of_name
-from perfgate.readers.trackers import (
-    ByteStream,
-    DamagedError,
-    Scalars,
-    fields,
-    message_of,
-    number_of_bytes,
-    signed,
-    text_of,
-)
+from perfgate.readers.trackers import ByteStream, DamagedError, Scalars, fields, float_of, message_of, signed, text_of
 
 NAME = "wandb"
 METRICS = "the key of each number of the history, with its steps; `machine.KEY` of the system"
@@ -58,9 +49,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
                 if field == 2:
                     _history(scalars, message_of(value), f"record {number}")
                 elif field == _SUMMARY:
-                    summary |= dict(_items(message_of(value), 1))  # all or, if it is damaged, nothing
+                    summary |= dict(_items(message_of(value), items=1))  # all or, if it is damaged, nothing
                 elif field == _SYSTEM:
-                    for key, measured in [*_items(message_of(value), 3)]:  # a list, for the same reason
+                    for key, measured in [*_items(message_of(value), items=3)]:  # a list, for the same reason
                         run.sample(Key(f"machine.{key}"), "1", measured, None, step=samples)
                     samples += 1
         except DamagedError as damage:
@@ -74,7 +65,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
     """Yield the records; a damaged piece is an error, and its record is left out."""
-    stream.take(len(MAGIC) + 1)
+    stream.take(len(MAGIC) + 1)  # and the version
     begun: list[bytes] | None = None
     size = 0
     while True:
@@ -117,7 +108,7 @@ def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
 
 def _history(scalars: Scalars, record: bytes, where: str) -> None:
     """Add the numbers of a record of the history at their step: `_step`, or else the field `step`."""
-    found, step = dict(_items(record, 1)), 0
+    found, step = dict(_items(record, items=1)), 0
     for field, value in fields(record):
         if field == 2:
             numbers = [one for name, one in fields(message_of(value)) if name == 1 and isinstance(one, int)]
@@ -147,7 +138,7 @@ def _item(item: bytes) -> tuple[str, float | int | None]:
         elif field == 5 and isinstance(value, int):
             number = value >> 1 ^ -(value & 1)  # zigzag
         elif field == 6:
-            number = number_of_bytes(value)
+            number = float_of(value)
         elif field in (8, 16):
             number = _json_number(text_of(value))
     return key or ".".join(nested), number

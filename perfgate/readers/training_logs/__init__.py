@@ -39,12 +39,15 @@ def fields_in(pattern: re.Pattern[str], text: str, span: tuple[int, int]) -> lis
 
 
 class StepLog:
-    """The runs of a log whose records have steps. A reader calls `begin` for each record, then `add` or `add_known`."""
+    """The runs of a log whose records have steps. A reader calls `begin` for each record, then `add` or `add_known`.
+
+    They say to `alike` what they do with a line, so that the lines like it are read many at once.
+    """
 
     def __init__(self, file: InputFile, name: str) -> None:
         self.file = file
         self.alike = AlikeLines(file)
-        self.alike.current = 0
+        self.alike.current = 0  # all series have steps
         self.runs = Runs(lambda: RunBuilder(file, name))
         #: For each kind of record and each rank: the step that came last, and the one before it.
         self._last: dict[tuple[str, str | None], tuple[int, int]] = {}
@@ -93,7 +96,7 @@ class StepLog:
             self._lines = self._lines_of[own] = self._lines_of.get(own, 1) + 1
             return False
         self.runs.count(f"{kind} {rank}", printed, line)
-        if self._run is not self.run:  # a new run
+        if self._run is not self.run:  # a new run, because the step is smaller
             self._run, self._last, self._printed_again, last = self.run, {}, False, -1
             self._lines_of = {}
         self._last[kind, rank] = (printed, last)
@@ -110,14 +113,15 @@ class StepLog:
         if (np.diff(steps) <= 0).any():
             return None
         note = self.runs.follow(f"{kind} {rank}", values)
+        if note is None:
+            return None
         last, before = int(steps[-1]), int(steps[-2])
 
         def take() -> None:
-            if note:
-                note()
+            note()
             self._last[kind, rank] = (last, before)
 
-        return take if note else None
+        return take
 
     def add(
         self, metric: str, unit: str, text: str, at: int = -1, *, per: float = 1.0, printed_as: str | None = None

@@ -66,7 +66,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         if WORD in line and at >= 0:
             _record(runs, line[at:], number, ended)
         elif (found := _PROGRESS.search(line)) and ended:
-            value, fault = checked(found[1].replace(",", ""), "s")
+            value, fault = checked(found[1].replace(",", ""), "1/s")
             if fault or not value:
                 runs.run.refuse(_RATE, fault or "a rate of 0; left out", number)
             else:  # iterations in a second, or seconds for an iteration
@@ -89,7 +89,7 @@ def _record(runs: Runs[RunBuilder], text: str, line: int, ended: bool) -> None:
     if kind := metrics.get("throughput/device_kind"):
         runs.run.fact("gpu", str(kind)[:200], line)
     if type(step) is int and 0 <= step < 1 << 53 and fields.get("event") == "log":
-        if any(name in _KNOWN for name in metrics):
+        if any(name in _KNOWN for name in metrics):  # a record of an evaluation begins no run
             runs.count("step", step, line)
         for name, value in metrics.items():
             if known := _KNOWN.get(name):

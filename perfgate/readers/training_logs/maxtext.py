@@ -47,16 +47,17 @@ _LOSS = re.compile(r"(?:\w+_)?loss|(?:\w+_)?perplexity|\w*accuracy")
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a log."""
     log = StepLog(file, NAME)
+    # "ompleted " is in steps and in evaluations
     for number, line in log.lines("ompleted ", "System Information: Jax V", "Num_devices: "):
         if found := _STEP.search(line):
-            log.begin("", number, line, found[1], found.start(1), 0)
+            log.begin("", number, line, found[1], found.start(1), first=0)
             fields = fields_in(_FIELD, line, found.span(2))
             log.add_known(fields, _losses(fields) | _KNOWN)
         elif found := _EVAL_STEP.search(line):
-            log.begin("eval step", number, line, found[1], found.start(1), 0)
+            log.begin("eval step", number, line, found[1], found.start(1), first=0)
             log.add("eval.iteration_time", "s", found[2], found.start(2), printed_as="seconds")
         elif found := _EVAL.search(line):
-            log.begin("eval", number, line, found[1], found.start(1), 0)
+            log.begin("eval", number, line, found[1], found.start(1), first=0)
             fields = fields_in(_EVAL_FIELD, line, found.span(2))
             log.add_known(fields, _losses(fields), "eval.")
         elif found := _FACTS.search(line):

@@ -78,7 +78,7 @@ class MegatronTimes:
     def timer(self, key: Key, text: str) -> bool:
         """Take a timer in ms, as printed, and return whether it is the timer of a part of the job.
 
-        Of several ranks, only the timer of the slowest one counts.
+        Of several ranks, only the timer of the slowest one counts (ranks="max"), none of a single rank.
         """
         part = _TIMERS.get(key.metric)
         if part is None or key.label("rank") is not None or key.label("ranks") == "min":
@@ -105,7 +105,10 @@ class MegatronTimes:
             self.clock.moment(moment_of(found[0]))
 
     def _iterations(self, run: RunBuilder, found: re.Match[str], *, dated: bool) -> None:
-        """Take the iterations up to that of a record, also for the lines like it (`alike_lines`)."""
+        """Take the iterations up to that of a record, also for the lines like it (`alike_lines`).
+
+        `dated`: these lines have a date.
+        """
         column, last = run.columns.get(_ITERATION_TIME), int(found[1])
         if column is None or not column.steps or column.steps[-1] != max(last - 1, 0):
             return  # the record has no time, or it was refused

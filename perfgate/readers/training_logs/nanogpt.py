@@ -45,7 +45,7 @@ FORMAT = Format(
 
 _ITERATION = re.compile(r"\biter (\d{1,18}): (loss \S.*)")
 _EVALUATION = re.compile(r"\bstep (\d{1,18}): train loss ([^\s,]{1,40}), val loss ([^\s,]{1,40})")
-#: The first words behind the program.
+#: The first words behind the program, which modded-nanogpt prints into its log.
 _PROGRAM_ENDS = ("Running Python ", "Running python ", "Running PyTorch ", "Running pytorch ")
 _STEP = re.compile(
     r"\bstep:(\d{1,18})/(\d{1,18}) (?:(train|val)_loss:(\S{1,40}) )?train_time:(\S{1,40}?)(m?s) step_avg:(\S{1,40})ms"
@@ -68,20 +68,20 @@ def read(file: InputFile) -> tuple[Run, ...]:
     end = 0, 0  # the last step of modded-nanogpt, and the number of its steps
     for number, line in log.lines("iter ", "train loss", " step_avg:", "peak memory ", *_PROGRAM_ENDS):
         if found := _ITERATION.search(line):
-            log.begin("iter", number, line, found[1], found.start(1), 0)
+            log.begin("iter", number, line, found[1], found.start(1), first=0)
             left = dict(_KNOWN)
             for field in _FIELD.finditer(line, found.start(2)):
                 known = left.pop((field[1], field[3]), None)
                 if known and not (field[1] == "mfu" and field[2].startswith("-")):
                     log.add(known.metric, known.unit, field[2], field.start(2), per=known.per)
         elif found := _EVALUATION.search(line):
-            log.begin("step", number, line, found[1], found.start(1), 0)
+            log.begin("step", number, line, found[1], found.start(1), first=0)
             log.add("train_loss", "1", found[2], found.start(2))
             log.add("val_loss", "1", found[3], found.start(3))
         elif found := _STEP.search(line):
             _step(log, last, found, number, line)
             end = int(found[1]), int(found[2])
-        elif line.startswith(_PROGRAM_ENDS):  # modded-nanogpt prints its program before
+        elif line.startswith(_PROGRAM_ENDS):  # the numbers above it are those of the program, no measurements
             file.coverage.lines.tell_before(number)
         elif found := _MEMORY.search(line):
             for name, text in (("allocated", found[1]), ("reserved", found[2])):
@@ -101,9 +101,9 @@ def _step(
     """
     step, kind, per = int(found[1]), found[3] or "train", 1e3 if found[6] == "ms" else 1.0
     # The number of an evaluation is that of the steps before it.
-    if not log.begin(kind, number, line, found[1], found.start(1), 1 if kind == "train" else 0):
+    if not log.begin(kind, number, line, found[1], found.start(1), first=1 if kind == "train" else 0):
         return
-    log.file.is_odd = True  # the times are differences
+    log.file.is_odd = True  # not read many at once, because the times are differences
     if found[4]:
         log.add(f"{kind}_loss", "1", found[4])
     time, fault = checked(found[5], "s")
@@ -114,8 +114,9 @@ def _step(
     last[log.run] = (step, time / per)
     if step > before and time / per >= then:  # some versions do not count the first steps
         log.add("iteration_time", "s", repr((time / per - then) / (step - before)), printed_as="train_time")
-    if kind == "val" and found[1] == found[2] and Key("train_time") in log.run.finished:
+    is_last_evaluation = kind == "val" and found[1] == found[2]
+    if is_last_evaluation and Key("train_time") in log.run.finished:
         log.run.refuse(Key("train_time"), "the last evaluation occurs twice: is this a log of two trainings?", number)
-    elif kind == "val" and found[1] == found[2]:
+    elif is_last_evaluation:
         log.run.value(Key("train_time"), "s", time, number, per=per)
         log.run.value(Key("step_avg"), "s", found[7], number, per=1e3)

@@ -62,10 +62,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
             fields = [(name.strip(), text, at) for name, text, at in fields_in(_BAR_FIELD, line, found.span(1))]
             printed = next((text for name, text, _ in reversed(fields) if name == "global_step"), "")
             whole = re.fullmatch(r"(\d{1,18})(?:\.0*)?", printed)  # maybe `3.000`
-            step, at = whole[1] if whole else "0", -1
+            step, at = whole[1] if whole else "0", -1  # the line may not have the step as this text
         else:
             continue
-        log.begin("", number, line, step, at, 0)
+        log.begin("", number, line, step, at, first=0)
         losses = {name: Field(name, "1") for name, _, _ in fields if _LOSS.fullmatch(name)}
         log.add_known(fields, losses | _KNOWN)
     return log.runs.finish()

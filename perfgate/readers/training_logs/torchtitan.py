@@ -86,7 +86,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for number, line in log.lines("step: ", " capacity: ", _DATED_WORD):
         times.line(line)
         if found := _RECORD.search(line):
-            is_first = log.begin(found[1] or "", number, line, found[2], found.start(2), 1)
+            is_first = log.begin(found[1] or "", number, line, found[2], found.start(2), first=1)
             fields = [
                 (name, text.replace(",", "").removesuffix(_SUFFIXES.get(name, "")), at)
                 for name, text, at in fields_in(_FIELD, line, found.span(3))
@@ -134,6 +134,7 @@ class _Times:
         count = clock.evaluation if found[1] else partial(clock.steps_since_mark, run)
         count(int(found[2]))
         log.alike.call(again, (found[2], found.start(2)))
+        # a line that also says something else is not read with those like it
         log.file.is_odd |= any(pattern.search(text) for pattern in (_BEGINS, _TRAINING, _CHECKPOINT))
 
     def _counts(self, text: str) -> bool:
