@@ -38,9 +38,9 @@ _NAMES = (
     r"|[tpdecs]p(?:_size|_degree)?|(?:start|started|end|ended|created|updated|finished)(?:_at|_time|_on)?|at|ts|x|y|k"
     r"|world|model|name|type|kind|mode|status|path|file|host|hostname|user|year|month|day|hour|minute|second"
 )
-#: The conditions of every tool are not measured either.
-_OTHER = {name.rpartition(".")[2] for fields in TABLE.values() for one in fields for name in one.names}
-_NOT_MEASURED = re.compile(rf"{_SETTINGS}|{_NAMES}|{'|'.join(sorted(map(re.escape, _OTHER)))}", re.IGNORECASE)
+#: The conditions of every tool are not measured either; their names without the objects around them.
+_LAST_NAMES = {name.rpartition(".")[2] for fields in TABLE.values() for one in fields for name in one.names}
+_NOT_MEASURED = re.compile(rf"{_SETTINGS}|{_NAMES}|{'|'.join(sorted(map(re.escape, _LAST_NAMES)))}", re.IGNORECASE)
 #: Separates the words of a name.
 _WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
 
@@ -58,7 +58,7 @@ def is_unmeasured(name: str, beside: str = "", *, is_field: bool = True) -> bool
 
 #: The levels of objects that are searched, the fields of an object, and the characters of a value.
 _DEEPEST, _MOST, _LONGEST = 3, 200, 80
-#: The heading above a result.
+#: The name of the heading above a result, among the unlabelled fields.
 HEADING = "heading"
 #: Names of what differs from run to run without changing the load, or belongs to the machine.
 _NO_CONDITION = re.compile(

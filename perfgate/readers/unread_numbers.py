@@ -27,11 +27,14 @@ _LONGEST = 80
 
 
 class UnreadFields:
-    """Walks a document, and counts the numbers at paths that are not among those read, by their names."""
+    """Walks a document, and counts the numbers at paths that are not among those read, by their names.
+
+    `beside`: a pattern of names that are not measurements. `most`: the most paths that a reader marks as read.
+    """
 
     def __init__(self, read: Collection[Path], beside: str, most: int) -> None:
         self._read, self._beside = read, beside
-        #: If not all paths could be marked: the fields in which some numbers were read, as paths without indices.
+        #: If there may be more: the fields in which some numbers were read, as paths without indices.
         many = read if len(read) >= most else ()
         self._names = {".".join([key for key in path if type(key) is str]) for path in many}
         self.found: Counter[str] = Counter()
@@ -92,7 +95,7 @@ _NO_NUMBERS = re.compile(
 #: The name of a number without words before it, as in the rows of a table.
 _NAMELESS = "rows of numbers"
 _UNNAMED = "a column without a name"
-#: The end of the words before a name.
+#: Separates a name from the words before it.
 _PARTS = re.compile(r"[,;|{}\[\]<>]|\s-\s|: (?=\S* *\S)")
 #: Characters between a name and its number, or before the name.
 _BESIDE_NAMES = " \t.,;:=|-+(#@[]{}<>\"'*~"
@@ -143,7 +146,7 @@ class UnreadLines:
             if kind is None or kind.is_heading:
                 is_heading = self.headings.look(at, line)
             if kind is None:
-                if len(self._kinds) >= _KINDS or len(letters) == len(line):  # a line without digits
+                if len(self._kinds) >= _KINDS or len(letters) == len(line):  # without digits
                     continue
                 kind = self._kinds[letters] = _Kind(is_heading)
             kind.count += weight
@@ -173,7 +176,7 @@ class UnreadLines:
         for kind in self._kinds.values():
             left: list[list[str]] = []
             for at, text in kind.examples.items():
-                read = self.read.get(at)
+                read = self.read.get(at)  # None after `tell`
                 if read is None or not (read or _MEASURES.search(text)) or any(at in lines for lines in elsewhere):
                     continue
                 names = _left(self._numbers_in(at, text), read, (), beside)
@@ -184,7 +187,8 @@ class UnreadLines:
                 if read and not names:  # so the reader reads lines of this kind completely
                     left = []
                     break
-            median = sorted(left, key=len)[len(left) // 2] if left else []  # one may be read by coincidence
+            # the usual line of this kind: in another one, a number may equal one that was read by chance
+            median = sorted(left, key=len)[len(left) // 2] if left else []
             for name in median:
                 counts[name] += kind.count
         return counts
@@ -215,7 +219,7 @@ def _left(numbers: Iterable[NumberInLine], read: Sequence[float], known: Collect
             rest[own] -= 1
         elif unit == "percentile":
             continue  # `99.9 percentile latency: 5 ms`
-        elif own in known and "." in printed:
+        elif own in known and "." in printed:  # read on another line; a whole number may be the same by chance
             is_partly_read = True
         elif own not in known and not is_unmeasured(name, beside):
             has_unit = bool(_MEASURES.search(name) or (unit and _MEASURES.search(f" {unit} ")))
@@ -229,8 +233,8 @@ def numbers_in(line: str) -> Iterator[NumberInLine]:
     end, last = 0, ""
     for found in _NUMBER.finditer(line):
         words = line[end : found.start()].rstrip()
-        part = _PARTS.split(words.rstrip(_BESIDE_NAMES).removesuffix("(ms"))[-1]
-        name = part.strip(_BESIDE_NAMES).lstrip(")% ")
+        part = _PARTS.split(words.rstrip(_BESIDE_NAMES).removesuffix("(ms"))[-1]  # `time (ms 5.0`
+        name = part.strip(_BESIDE_NAMES).lstrip(")% ")  # without what ends the number before: `(5%)`
         is_name = any(letter.isascii() and letter.isalpha() for letter in name)
         last = " ".join(name.split()[-4:])[-_LONGEST_NAME:] if is_name else last
         last = last or found["unit"] or _NAMELESS
@@ -239,5 +243,5 @@ def numbers_in(line: str) -> Iterator[NumberInLine]:
 
 
 def digits(value: float) -> str:
-    """Return a number without its power of ten, so that it is the same in ms and in s."""
-    return f"{abs(value):.7e}"[:9].rstrip("0").rstrip(".")
+    """Return the 8 first digits of a number without its power of ten, so that it is the same in ms and in s."""
+    return f"{abs(value):.7e}".partition("e")[0].rstrip("0").rstrip(".")

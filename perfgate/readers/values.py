@@ -196,7 +196,7 @@ class Column(Struct, eq=False):
 
     def fill(self, values: Floats, steps: Ints) -> None:
         """Add all values of the series with their steps, without a copy if it has none so far."""
-        if not self.values and len(values) > 1:
+        if not self.values and len(values) > 1:  # a single one may become a value: `RunBuilder.single_values`
             self.whole = (values, steps)
         else:
             self.extend(values, steps)
@@ -241,6 +241,7 @@ class Column(Struct, eq=False):
         else:
             values = np.frombuffer(self.values)
             make_base(values, self.per)
+            # equal parts need not be joined again; parts of other lengths may still be equal when they are joined
             known = next((steps for other, steps in shared[-2:] if other.has_steps_of(self)), None)
             steps = self._all_steps() if known is None else known
         steps = next((one for _, one in shared[-2:] if one is steps or np.array_equal(one, steps)), steps)

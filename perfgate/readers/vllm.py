@@ -45,7 +45,7 @@ _ALWAYS = (
 
 
 def _outline(outline: JsonOutline) -> str | None:
-    """Results of `vllm bench`, one or a list of them, or records of one metric each for PyTorch's dashboard."""
+    """Return what shows that a document has results: one or a list of them, or records for PyTorch's dashboard."""
     for names in _ALWAYS:
         if any(all(outline.has(*top, name) for name in names) for top in ((), ("*",))):  # one result, or a list
             return f"a JSON document with {names[-1]!r}"
@@ -63,6 +63,7 @@ BESIDE = (
 )
 #: Times without `_ms` are in s: InferenceX writes them so.
 _IN_S = r"(?:mean|median|std|min|max|p\d{1,2}(?:\.\d{1,3})?)_(?:ttft|tpot|itl|e2el)"
+#: By a pattern of names: a metric "" is the printed name, or the group of the pattern.
 _FIELDS = {
     r"completed|failed|max_concurrent_requests|concurrency|rtfx|accept_length": Field("", "1"),
     r"spec_decode_acceptance_length|spec_decode_num_drafts": Field("", "1"),
@@ -97,9 +98,10 @@ def _document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None:
             fields = {**arguments, "model_id": mapping(member.get("model")).get("name")}
         labels = labels_of(file, NAME, fields)
         name = mapping(member.get("metric")).get("name")
+        # repetitions have equal conditions, and for PyTorch, with one metric in each object, equal metrics
         record = (labels, name) if is_pytorch and isinstance(name, str) else labels
         run = runs.run_of(record, source, member if is_pytorch else fields)
-        if number == 0:
+        if number == 0:  # the problems of the whole document, once; those of its numbers are told as they are read
             run.report_problems(numbers=False)
         if is_pytorch:
             _add_pytorch(run, member, labels, path)
@@ -122,7 +124,7 @@ def _lengths(result: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _add_pytorch(run: RunBuilder, record: Mapping[str, Any], labels: Labels, path: Path) -> None:
-    """`{"benchmark": {...}, "metric": {"name": "mean_ttft_ms", "benchmark_values": [90.1], ...}}`."""
+    """Add one record: `{"benchmark": {...}, "metric": {"name": "mean_ttft_ms", "benchmark_values": [90.1], ...}}`."""
     metric = mapping(record.get("metric"))
     values = metric.get("benchmark_values")
     name, place = str(metric.get("name")), (*path, "metric", "benchmark_values")
@@ -172,13 +174,13 @@ def _steady(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Pa
     """Add the summary of the steady state, whose percentiles may be pairs: `"percentiles_ttft_ms": [[99.0, 319.4]]`."""
     for name, value in result.items():
         place = (*path, name)
-        _add_number(run, name, value, labels, place, "steady_state.")
+        _add_number(run, name, value, labels, place, before="steady_state.")
         listed = items(value) if name.startswith("percentiles_") else []
         pairs = [(at, pair) for at, pair in enumerate(listed) if isinstance(pair, list) and len(pair) == 2]
         for at, (share, time) in pairs:
             run.file.coverage.mark(run.json, (*place, at, 0))
             own = name.replace("percentiles", f"p{shown(share).removesuffix('.0')}", 1)
-            _add_number(run, own, time, labels, (*place, at, 1), "steady_state.")
+            _add_number(run, own, time, labels, (*place, at, 1), before="steady_state.")
 
 
 def _add_number(run: RunBuilder, name: str, value: object, labels: Labels, path: Path, before: str = "") -> None:

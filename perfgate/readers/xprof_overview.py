@@ -55,11 +55,11 @@ def read(file: InputFile) -> tuple[Run, ...]:
             for name, text in properties.items():
                 value = _number(text)
                 if (found := _PERCENT.fullmatch(name)) and value != 0:
-                    Target(run, Key(found[1] or found[2]), "1", 100).value(value, (*path, "p", name))
+                    Target(run, Key(found[1] or found[2]), "1", per=100).value(value, (*path, "p", name))
         elif "enqueue_us" in properties:
             for name, text in properties.items():
                 if found := _INPUT.fullmatch(name):
-                    Target(run, Key(f"input.{found[1]}"), "s", 1e6).value(_number(text), (*path, "p", name))
+                    Target(run, Key(f"input.{found[1]}"), "s", per=1e6).value(_number(text), (*path, "p", name))
         elif isinstance(device := properties.get("device_type"), str) and device:
             run.facts["gpu"] = device[:200]
     return (run.run(),)
@@ -87,7 +87,7 @@ def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, A
             for printed, name in _SUMMARY
             if f"steptime_ms_{printed}" in properties
         }
-        Target(run, Key("step.time"), "s", 1000).aggregate(statistics)
+        Target(run, Key("step.time"), "s", per=1000).aggregate(statistics)
     if "stepTimeMs" in columns and not rows:
         run.say("error", "the table of steps has no row: the profile has no step", path)
 
