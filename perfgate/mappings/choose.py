@@ -24,14 +24,14 @@ from perfgate.readers.line_blocks import clean
 from perfgate.readers.text import InputFile
 from perfgate.rules.syntax.sentence import glob_matches
 
-#: The part of a file that `when` looks at, in bytes.
-_HEAD = 1 << 20
+#: The part of a file that `when` looks at, in bytes, and the most mappings that a message names.
+_HEAD, _MOST_NAMED = 1 << 20, 8
 
 
 def read_with_mappings(source: Source, mappings: Sequence[FileMapping], format: str | None = None) -> tuple[Run, ...]:
     """Return the runs of a file, read through the mapping that fits it, or else by a reader of perfgate.
 
-    `format`: the name of a mapping or of a format, if the user gave one.
+    `mappings`: at least one. `format`: the name of a mapping or of a format, if the user gave one.
     """
     if format is not None:
         chosen = [mapping for mapping in mappings if mapping.name == format]
@@ -89,7 +89,7 @@ def _unmapped(recognised: Recognition, mappings: Sequence[FileMapping]) -> tuple
     if recognised.found is not None or not runs[0].problems:
         return runs
     *others, last = runs[0].problems
-    names = ", ".join(mapping.name for mapping in mappings[:8])
+    names = ", ".join(mapping.name for mapping in mappings[:_MOST_NAMED])
     told = replace(last, message=f"{last.message}; no mapping of {mappings[0].at.file} fits ({names})")
     return (replace(runs[0], problems=(*others, told)),)
 

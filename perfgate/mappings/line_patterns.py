@@ -88,7 +88,8 @@ def matches(pattern: LinePattern, line: str) -> Iterator[LineMatch]:
     line = line[:LONGEST_LINE]
     expression = compiled(pattern)
     first = pattern.words[0].split(" ")[0]
-    # `count` finds only one of up to len(first) places that overlap.
+    # `searched` tries only _MOST_STARTS places, so with more of them it decides. `count` finds only one of up to
+    # len(first) places that overlap.
     if expression is None or line.count(first) * len(first) > _MOST_STARTS:
         yield from searched(pattern, line)
         return
@@ -111,6 +112,7 @@ def compiled(pattern: LinePattern) -> re.Pattern[str] | None:
     parts = [_NOT_INSIDE, before]
     for number, (behind, rest) in enumerate(zip(pattern.words[1:], others, strict=True), 1):
         field = f"(?:{_WORD_SIGN}){{1,200}}"
+        # A field before a blank ends with its word, any other where the words behind it begin.
         ends_inside = behind and not behind.startswith(" ")
         parts += [f"(?=({field}?){rest})\\{number}" if ends_inside else f"({field})", rest]
     return re.compile("".join(parts) + (_NOT_INSIDE if others[-1] else ""))

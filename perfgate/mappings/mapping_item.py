@@ -41,6 +41,7 @@ class MappingItem(Struct):
     groups: frozenset[str] = frozenset()
 
     def _fail(self, message: str, path: Path = (), start: int = 0, end: int | None = None) -> None:
+        """Add a mistake at a path of the mapping: in its text from `start` to before `end`; None means all of it."""
         self.problems.append(problem_at(self.document, message, (*self.path, *path), start, end))
 
     def load(self) -> FileMapping | None:
@@ -92,7 +93,7 @@ class MappingItem(Struct):
         stem, _, suffix = first.rpartition("/")[2].rpartition(".")
         name = (
             _NOT_IN_NAMES.sub("-", stem or suffix).strip("-._")
-            or f"{_NOT_IN_NAMES.sub('', suffix) or 'mapping'}-{int(self.path[1]) + 1}"
+            or f"{_NOT_IN_NAMES.sub('', suffix) or 'mapping'}-{int(self.path[1]) + 1}"  # the path is ("mappings", 0)
         )
         return f"{name}-file" if name in {known.name for known in FORMATS} else name
 

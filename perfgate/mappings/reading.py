@@ -151,6 +151,7 @@ class _MappedFile:
             for key, unit, values in self.metrics.series(record, metric, labels):
                 # Records repeat each other if their labels are equal or, with names from the records, their keys.
                 identity: Hashable = key if metric.name.fields or "metric" in record.kept else key.labels
+                # If two names from a record are equal, the second is one more repetition.
                 run = own.get(identity) if not metric.name.fields else None
                 run = own[identity] = run or self.run_of(identity, record, step)
                 self.add_values(run, key, unit, values, record, step)
@@ -218,7 +219,7 @@ class _MappedFile:
                 run.value(key, base, value, record.place(path), per=per)
 
     def measured(self, value: Any, unit: Known) -> tuple[object, str]:
-        """Return a value without its unit, and why it is left out; empty if it is not, or if its series finds out."""
+        """Return a value without its unit, and why it is left out; empty if the series decides about it."""
         if isinstance(value, int | float) or (isinstance(value, str) and number(value) is not None):
             return value, ""
         if isinstance(value, str):
@@ -229,7 +230,7 @@ class _MappedFile:
         return value, f"the value is {what}: write the path to the number in it, or `ignore` it; left out"
 
     def measured_text(self, value: str, unit: Known) -> tuple[str, str]:
-        """Return the same for a text that is not a number, but may be one with a unit."""
+        """Return what `measured` does for a text that is not a number, but may be one with a unit."""
         quantity = split_value(value)
         if quantity is not None and not any(metric.unit.text == IN_VALUE for metric in self.mapping.metrics):
             return value, f"{value[:40]!r} is a number with a unit: write `unit: in-value`; left out"
@@ -266,7 +267,7 @@ class _MappedFile:
 
     def report_never_found(self) -> None:
         """Report metrics, labels and facts that no record has: their paths are probably wrong."""
-        for metric in self.mapping.metrics:
+        for metric in self.mapping.metrics:  # without another kind of metric, each record was reported
             if (metric.is_optional or self.mapping.patterns) and not self.found[f"metric {metric.name.text}"]:
                 self.whole.say("error", f"{self.mapping.title}: no record has the metric {metric.name.text}")
         for what, pairs in (("label", self.mapping.labels), ("fact", self.mapping.facts)):

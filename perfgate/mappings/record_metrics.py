@@ -59,6 +59,7 @@ class RecordMetrics(Struct):
             try:
                 if known is None:
                     all_kept = {**record.kept, **dict(kept)}
+                    # A key that is kept as `metric` is the name of the metric, all others are labels.
                     own = {**dict(labels), **{name: text for name, text in all_kept.items() if name != "metric"}}
                     key = Key.of(self.text(record, metric.name, all_kept), **own)
                     known = key, self.unit(record, metric, key, all_kept, values)
@@ -87,7 +88,7 @@ class RecordMetrics(Struct):
         names = [*here] if isinstance(here, dict) else []
         close = get_close_matches((one.missing or "").strip("'"), names, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(names[:8])}" if names else ""
-        if text in names and text != one.missing:
+        if text in names and text != one.missing:  # it was not yet in quotes
             hint = f"; it has {text!r}, with a dot in its name: write it in double quotes"
         key = Key.of(metric.name.text, **dict(labels))
         self.whole.refuse(key, f"this record has no {one.missing}{hint}", record.place(one.path))

@@ -36,7 +36,7 @@ _RULE = re.compile(r"[-=+|: \t]*")
 
 def plain_json(text: str, limits: Limits) -> Any:
     """Return the data of a JSON text; None if it may have a fault, which `load_json` then reports with its place."""
-    opened = text.count("{") + text.count("[")
+    opened = text.count("{") + text.count("[")  # no text is nested deeper than that
     if len(text) > _LONGEST or opened > min(limits.depth, limits.containers) or "\\u" in text or HUGE.search(text):
         return None
     try:
@@ -153,7 +153,7 @@ class FileRecords(Struct):
                 here = _names(loaded.data, one.path)
                 message = f"{self.mapping.title}: `{records.text if records else ''}` needs {one.missing} here; {here}"
                 self.whole.say("error", message, one.path)
-            elif one.path and type(one.path[-1]) is int and self._takes(one.value, line):
+            elif one.path and type(one.path[-1]) is int and self._takes(one.value, line):  # `ignore` may name a member
                 for field in used:  # they have been read, although no reader asked for them
                     self.file.coverage.mark(json, (*one.path, *field))
             else:
@@ -203,7 +203,7 @@ class FileRecords(Struct):
         """Yield the matches of the patterns. A pattern with only labels is a heading of the records below it."""
         patterns = self.mapping.patterns
         fields = frozenset(name for pattern in patterns for name in pattern.names)
-        labels = {"", *(path.text for _, path in self.mapping.labels)}
+        labels = {"", *(path.text for _, path in self.mapping.labels)}  # "" is the name of `{}`
         headings = [pattern for pattern in patterns if labels.issuperset(pattern.names)] if len(patterns) > 1 else []
         heading: dict[str, str] = {}
         for number, line, _, ended in self.file.lines([mark_of(pattern) for pattern in patterns]):
@@ -217,12 +217,12 @@ class FileRecords(Struct):
                         if self.note and self.file.alike:
                             self.note(self.file.alike, found)
                     else:
-                        self.file.is_odd = True
+                        self.file.is_odd = True  # so the next line like this one is not read by its digits alone
                         place = partial(_field_place, self.file.name, number, found.column)
                         record = heading | found.fields
                         yield Record(record, record, (), {}, place, fields=fields, line=number)
             if self.file.alike:
-                self.file.alike.plain()
+                self.file.alike.plain()  # nothing else was done with this line
 
 
 def _paths(mapping: FileMapping) -> Iterator[FieldPath]:

@@ -187,7 +187,10 @@ def _is_given(value: Any) -> bool:
 
 
 def _role_of_texts(name: str, values: Sequence[Any], texts: Sequence[str]) -> Role | None:
-    """Return the role of a field with texts; None if its few texts are in place of numbers."""
+    """Return the role of a field with texts; None if its few texts are in place of numbers.
+
+    A text with a unit is a measurement, unless it is a condition or the size of a model.
+    """
     is_size = name in _CONDITIONS or all(map(_BILLIONS.fullmatch, texts))
     if not is_size and all(isinstance(value, str) and split_value(value) for value in values):
         return "metric"
@@ -207,7 +210,7 @@ def _role_of_numbers(name: str, numbers: Sequence[float]) -> Role:
 
     A whole number without a unit is a label, unless its name is that of a count, a step or an id.
     """
-    whole = all(value == int(value) for value in numbers if abs(value) < 1e300)
+    whole = all(value == int(value) for value in numbers if abs(value) < 1e300)  # int() fails for an infinite one
     if _STEPS.fullmatch(name) and whole and numbers[0] < numbers[-1] and numbers == sorted(numbers):
         return "step"
     # 0, 1, 2, ... or 1, 2, 3, ..., which may begin again.

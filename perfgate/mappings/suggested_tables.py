@@ -121,6 +121,7 @@ def of_records(kind: FileKind, source: str, records: _Records) -> MappingDraft |
         return None
     steps = roles.get("step", []) if len(records) > 1 else []
     repetitions, labels = roles.get("repetition", []), roles.get("label", [])
+    # Of a label inside an object, the whole object is compared.
     label_values = {tuple(str(record.get(one.path[0])) for one in labels) for record in records}
     return replace(
         draft,
@@ -145,13 +146,14 @@ def _with_numbers(records: _Records) -> tuple[dict[str, list[str]], _Records]:
 
 def _one_metric(kind: FileKind, source: str, fields: Sequence[FieldValues]) -> MappingDraft | None:
     """Return a mapping for records with one value and its name or its unit in other fields; None for other records."""
-    values = [one for one in fields if one.path == (one.name,) and one.name in _VALUES]
+    values = [one for one in fields if one.name in _VALUES and len(one.path) == 1]
     names = [one for one in fields if one.name in _METRICS and len(one.path) == 1]
     units = [
         one
         for one in fields
         if one.name in ("unit", "units") and all(isinstance(text, str) and unit_of(text.strip()) for text in one.values)
     ]
+    # The role of whole numbers without a unit is that of a label.
     if len(values) != 1 or not (units or names) or role_of(values[0]) not in ("metric", "label"):
         return None
     rest = [one for one in fields if one not in (*names[:1], values[0], *units)]
@@ -212,10 +214,11 @@ def _keys(data: Mapping[str, Any], path: str) -> MappingDraft | None:
     commit = next((own for key, own in others.items() if is_commit(key, data[key])), "")
     ignored = {key: own for key, own in others.items() if own not in (gpu, commit)}
     labels = {key: own for key, own in ignored.items() if roles[key] == "label"}
-    # A path from the document needs no `$.`, except for the members of the document itself.
+    source = f"{path}.{{metric}}"
     return MappingDraft(
         "json",
-        f"{path}.{{metric}}".removeprefix("$." if path != "$" else "-"),
+        # A path from the document needs no `$.`, except for the members of the document itself.
+        source if path == "$" else source.removeprefix("$."),
         unit=(units.pop() if len(units) == 1 else None) or FROM_NAME,
         labels=labels,
         facts={"gpu": gpu} if gpu else {},
@@ -225,7 +228,10 @@ def _keys(data: Mapping[str, Any], path: str) -> MappingDraft | None:
 
 
 def _with_top(draft: MappingDraft, data: Any, path: str) -> MappingDraft:
-    """Return a mapping with what the whole document says beside its records: the GPU, the commit, the model."""
+    """Return a mapping with what the whole document says beside its records: the GPU, the commit, the model.
+
+    A GPU or a commit of the document itself wins over that of an object in it.
+    """
     if path == "$" or not isinstance(data, dict):
         return draft
     facts, commit, labels = dict(draft.facts), draft.commit, dict(draft.labels)

@@ -57,7 +57,7 @@ def written_unit(name: str) -> str | None:
     """Return the unit at the end of a name, as a mapping writes it; None without a unit."""
     if (found := _IN_BRACKETS.fullmatch(name)) and unit_of_text(found[1].strip()):
         return found[1].strip()
-    name = re.sub(r"(?<=\w) (?=\w)", "_", _STATISTIC.sub("", name.strip()))
+    name = re.sub(r"(?<=\w) (?=\w)", "_", _STATISTIC.sub("", name.strip()))  # `tokens per s` is like `tokens_per_s`
     return next((unit for pattern, unit in _ENDINGS if pattern.fullmatch(name)), None)
 
 

@@ -128,7 +128,10 @@ class UsualRecords:
 
     @staticmethod
     def fits(mapping: FileMapping) -> bool:
-        """Return whether records of a mapping can be added in this way: each value is in a field of its own."""
+        """Return whether records of a mapping can be added in this way: each value is in a field of its own.
+
+        Names, units, kept keys and a commit may change from record to record, so their records are read in full.
+        """
         paths = [*(metric.value for metric in mapping.metrics), *((mapping.step,) if mapping.step else ())]
         paths += _same_paths(mapping)
         return (
@@ -167,7 +170,7 @@ class UsualRecords:
             self._samples.count("step", step, line)
             if self._samples.run is not example.run:  # the step began a new run
                 return None
-        self._samples.run.file.coverage.lines.tell(line)
+        self._samples.run.file.coverage.lines.tell(line)  # everything in it is read
         for (_, _, column), value in zip(example.columns, values, strict=True):
             column.values.append(value)
             if self._step is not None:
@@ -182,7 +185,7 @@ class UsualRecords:
             alike.number(column, texts[name], places[name])
         for name in texts.keys() & {*self._same}:
             alike.same(places[name], places[name] + len(texts[name]))
-        if self._step in texts:
+        if self._step in texts:  # 0: the step is the printed one; "step" is the name of the counter
             alike.step(texts[self._step], places[self._step], 0, self._samples.follow, "step")
 
     def learn(self, data: Any, columns: Iterable[Column | None]) -> None:
