@@ -198,6 +198,7 @@ def bounds_of(runs: ComparedRuns, margins: tuple[Margin, Margin], terms: ChangeT
     if terms.looks is None:
         change = change_of_sides(*runs.sides, terms.noise)
         reach = Reach.of(change, rate)  # a single comparison has one error rate
+        # Its red does not test "no change" (every p-value is at most 1), and its noise counts as known.
         return Bounds(change, reach, reach, reach, 1.0, excludes_no_change=True, noise_known=True)
     design = OF_RUNS if runs.ratios is None else _OF_PAIRS
     if terms.noise_known or terms.exact:  # the prior of exact values is known
@@ -229,7 +230,7 @@ def _of_unknown_noise(
     look, early = _Look.of(runs, counts), design.green_spending
     change = runs.change(prior_of(design.green_prior, doubted), _CLIPPED_AT)
     green = interval = look.reach(change, (1 - _SHARP_GREEN) * rate, early)
-    if runs.freedom > (runs.ratios is not None):
+    if runs.freedom > (runs.ratios is not None):  # pairs need two degrees of freedom, other runs one
         plain = runs.change((0.0, 0.0), _CLIPPED_AT)
         # If base runs agree by luck, only the noise within the new runs is left, whose many values do not count.
         plain = replace(plain, degrees_of_freedom=runs.freedom)
@@ -256,7 +257,7 @@ def _cautious(runs: ComparedRuns, prior: tuple[float, float]) -> LogChange:
     if not runs.within:
         return found
     other = runs.change((_WITHIN_PRIOR[0] * math.sqrt(runs.within), _WITHIN_PRIOR[1]), _CLIPPED_AT)
-    return max(found, other, key=lambda change: change.detectable(0.99, 0.5))
+    return max(found, other, key=lambda change: change.detectable(0.99, 0.5))  # the bound at 99 %: t(0.5) is 0
 
 
 def prior_of(prior: tuple[float, float], margin: Margin) -> tuple[float, float]:

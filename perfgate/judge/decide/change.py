@@ -45,7 +45,8 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     """Return the answer of the runs, an allowance or the pooled runs, with all doubts; no doubt changes it yet."""
     judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
     if len(question.alone) > 1 and judged.outcome in ("pass", "undecided"):
-        # Several new runs may be beyond the anchor although the latest five are not yet.
+        # Several new runs may be beyond the anchor although the latest five are not yet. They are judged in looks, but
+        # do not promise to exclude `at_worst`.
         terms = replace(question.terms, looks=tuple(range(1, LOOKS + 1)))
         alone = judge_runs(question.base.measures, question.alone, terms)
         judged = replace(alone, at_worst=None, not_excluded=None) if alone.outcome == "fail" else judged
@@ -129,7 +130,7 @@ def _outcome(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin],
     if has_thin_tail([*runs.base, *runs.new], terms):
         return replace(found, reason="thin-tail")
     alarm = _is_alarm(runs, bounds, margins, terms)
-    is_gross = bounds.gross is not None and bounds.is_sharp(tolerated)
+    is_gross = bounds.gross is not None and bounds.is_sharp(tolerated)  # one run, far beyond the tolerance
     may_fail = bounds.noise_known or runs.may_fail(len(runs.new)) or is_gross or terms.strict
     shows_noise = bounds.noise_known or runs.freedom > 0
     excluded = promises and shows_noise and doubted.includes(*bounds.not_excluded(doubted))
@@ -184,7 +185,7 @@ def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator
 
 
 def _doubts_of_amounts(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
-    """Yield the doubts about amounts, gains and runs that disagree: they must differ by more than the tolerance."""
+    """Yield the doubts about amounts and gains, and about runs of one side that span more than the tolerance."""
     for doubt in question.doubts:
         if doubt.reason in ("measured-less", "implausible") or (
             doubt.reason == "runs-disagree" and float(doubt.new) > float(doubt.base) * (1 + (judged.tolerance or 0.0))
@@ -247,7 +248,7 @@ def _eased(question: ChangeQuestion, judged: ChangeResult) -> tuple[ChangeResult
     eased = judge_runs(question.base.measures, question.new.measures, terms, question.ratios)
     if terms == question.terms or (eased.outcome != "pass" and eased.of_numbers == judged.of_numbers):
         return replace(judged, allowance=allowance, allowance_effect="not-enough"), question.terms
-    return replace(eased, allowance=allowance, allowance_effect="eased"), terms
+    return replace(eased, allowance=allowance, allowance_effect="eased"), terms  # it covers the doubts so far
 
 
 def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) -> ChangeResult:
@@ -267,7 +268,7 @@ def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) 
         return judged
     terms = replace(terms, looks=tuple(range(1, POOLED_RUNS + 1)))
     pairs = zip(remembered.values, remembered.variances, strict=True)
-    runs = [RunMeasure(value, 1, None, variance, 0, True) for value, variance in pairs]
+    runs = [RunMeasure(value, 1, None, variance, 0, True) for value, variance in pairs]  # one number each
     if remembered.is_measured:
         count = len(runs) % POOLED_RUNS
         if not count or judged.outcome != "undecided":

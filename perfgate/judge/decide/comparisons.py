@@ -17,6 +17,7 @@ def of_limit(limit: ValueLimit, terms: LimitTerms, *, is_broken: bool) -> tuple[
     """Return the comparison of a mean with its bound; none for a value without noise."""
     if limit.degrees_of_freedom is None:
         return ()
+    # An upper limit is broken if the low end is above the bound. A lower limit is kept then.
     is_above = is_broken == terms.upper
     end = limit.low if is_above else limit.high
     holds = end > terms.bound if is_above else end < terms.bound
@@ -61,6 +62,7 @@ def of_change(
             yield comparison("a-change", Reach.of(bounds.red.change, bounds.no_change), None, red=True)
         beyond = comparison("beyond", bounds.red, tolerated, red=True)
         if found.outcome == "fail" and not found.suspect and not beyond.holds:
+            # The estimate itself is compared: a bound without distance.
             yield comparison("beyond-at-worst", Reach(bounds.red.change, 0.5, 0.0), doubted, red=True)
         else:
             yield beyond

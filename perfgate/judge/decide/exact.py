@@ -85,7 +85,7 @@ def _change(reference: FloatArray, run: FloatArray) -> FloatArray:
     if len(reference) == len(run):
         return np.asarray(np.sort(run) - np.sort(reference))
     found = list(_alignments(reference, run))
-    # The last step of a recording may lack the calls between steps.
+    # The last step of a recording may lack the calls between steps: compare it with either of the last two.
     last = min(run[-1] - reference[-1], run[-1] - reference[-2], key=abs)
     found += [np.append(change, last) for change in _alignments(reference[:-1], run[:-1])]
     return min(found, key=lambda change: (int(np.count_nonzero(change)), float(np.abs(change).sum())))

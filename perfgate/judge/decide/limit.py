@@ -71,7 +71,7 @@ def _judge_quantile(runs: Sequence[SteadyRun], statistic: Quantile, terms: Limit
         statistic.q,
         terms.bound,
         upper=terms.upper,
-        inclusive=terms.comparator in ("under", "over"),
+        inclusive=terms.comparator in ("under", "over"),  # a value on the bound is bad
         confidence=terms.confidence,
     )
     result = LimitResult(

@@ -142,7 +142,7 @@ def _without_ratio(base_values: list[float], new_values: list[float], terms: Cha
 
     def compared(relative: float | None, absolute: float | None) -> ChangeResult:
         room = max((relative or 0.0) * abs(base_value), absolute or 0.0)
-        outcome = Margin(room, -room, terms.worse).compare(low, high)
+        outcome = Margin(room, -room, terms.worse).compare(low, high)  # in the unit of the values
         return replace(unknown, outcome=outcome, reason="exact", standard_error=0.0)
 
     found = compared(terms.tolerance, terms.tolerance_absolute)
@@ -157,5 +157,6 @@ def _promised(found: ChangeResult, base_value: float | None, terms: ChangeTerms)
     """Return the answer with `at_worst` and whether it is excluded; unchanged for a comparison without that promise."""
     if terms.looks is None:
         return found
+    # Nothing is relative to 0, so a base value of 0 counts as 1.
     at_worst = None if base_value is None else finite(terms.doubted(abs(base_value) or 1.0).size)
     return replace(found, at_worst=at_worst, excluded=found.outcome == "pass")
