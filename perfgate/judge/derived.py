@@ -33,7 +33,7 @@ class WarmUpCost(Struct, frozen=True):
 
 
 def warmup_cost(series: Series, method: measure.Method | None = None) -> WarmUpCost | None:
-    """Return the warm-up of a series by a rule, by default `auto`; None if it has no times or rates."""
+    """Return the warm-up of a series by a rule, by default `auto`; None for bytes and units without a direction."""
     better = measure.BETTER_BY_UNIT.get(series.unit)
     if series.kind != "samples" or series.unit == "B" or better is None:
         return None
@@ -44,7 +44,7 @@ def warmup_cost(series: Series, method: measure.Method | None = None) -> WarmUpC
 
 
 def warmup_series(metric: str, series: Iterable[Series]) -> Iterator[Series]:
-    """Yield the warm-up of every series of times or rates as a metric: its steps, or its time in seconds."""
+    """Yield the warm-up of every series that has one as a metric: its steps, or its time in seconds."""
     for one in series:
         cost = warmup_cost(one)
         value = None if cost is None else cost.steps if metric == STEPS else cost.seconds

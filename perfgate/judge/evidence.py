@@ -175,6 +175,7 @@ class Evidence(Struct, frozen=True, dict=True):
             own = self.rule.better or ("higher" if load and load.is_condition else None)
             metric = load.of.pattern if load else self.subject.key.metric
             known = direction(metric, measure.statistic_unit(self.series, statistic), own)
+            # If both sides are judged, only the warm-up and the worst rank need a direction.
             better = known or ("lower" if asks.side == "both" else "neither")
             if asks.side in ("upper", "lower"):
                 better = "lower" if asks.side == "upper" else "higher"

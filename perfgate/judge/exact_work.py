@@ -84,7 +84,7 @@ def _sides(
         if series is not None and (values := _values(series)) is not None:
             found.append(values)
         elif series is None and _would_be_seen(subject.key.metric, member, view):
-            found.append(np.zeros(1))
+            found.append(np.zeros(1))  # no step made such a call
     return tuple(found)
 
 
@@ -199,7 +199,7 @@ def _place(difference: WorkDifference, base: Sequence[CallTree], new: Sequence[C
     sides = [[tree for tree in side if tree.rank in ("", rank) or not rank] for side in (base, new)]
     before, after = (_calls(difference, side) for side in sides)
     grown = {path: count - before.get(path, 0.0) for path, count in after.items()}
-    grown = {path: count for path, count in grown.items() if count > 1e-6}
+    grown = {path: count for path, count in grown.items() if count > 1e-6}  # less is a rounding error
     if not grown:
         return None
     part = _largest(grown, _part)

@@ -157,6 +157,7 @@ class _Search(Struct, frozen=True):
         name = self.evidence.subject.key.metric
         found = [self.compared(name, dict(member), base[member], new[member], whole) for member in members]
         moved = [share for share in found if share]
+        # Each rank has more than half of an equal share.
         alike = len(moved) == len(members) and min(share.share for share in moved) > 0.5 / len(members)
         return () if alike else tuple(_largest(moved))
 
@@ -170,7 +171,7 @@ class _Search(Struct, frozen=True):
         exact = is_exact(self.evidence.unit, self.evidence.method.statistic, (*base, *new))
         change = moderated_t(base, new, (EXACT_S0 if exact else s0, d0))
         bounds = change.bounds(self.evidence.rule.settings.confidence)
-        if max(bounds) > 700 or bounds[0] <= 0 <= bounds[1]:
+        if max(bounds) > 700 or bounds[0] <= 0 <= bounds[1]:  # exp(710) is beyond a float
             return None
         low, high = sorted(change.base_value * math.expm1(bound) / whole for bound in bounds)
         share = (change.new_value - change.base_value) / whole

@@ -67,7 +67,7 @@ def machine_channels(base: Sequence[Run], new: Sequence[Run], lost_time: float =
         groups.setdefault(candidate.metric, []).append(candidate)
     largest = {name: max(group, key=_moved) for name, group in groups.items()}
     moved = {name for name, one in largest.items() if _moved(one) >= _THRESHOLDS.get(name, least)}
-    if any(name in _CLOCKS or name.startswith(_LOSSES[0]) for name in moved):
+    if any(name in _CLOCKS or name.startswith(_LOSSES[0]) for name in moved):  # [0] is throttling of the GPU
         moved |= {name for name in _EXPLAIN if name in largest}
     return tuple(_channel(largest[name], len(groups[name])) for name in sorted(moved, key=_place))
 
@@ -99,7 +99,7 @@ def _moved(one: _Candidate) -> float:
     if one.metric not in (*_CLOCKS, "power"):  # lost time: without a base run, all of it has moved
         peaks = [max(side) for side in (one.peaks("base"), one.peaks("new")) if side]
         is_burst = max(peaks) >= _BURST and (len(peaks) == 1 or min(peaks) < _BURST)
-        return max(apart, means[0] if len(means) == 1 else 0.0, _LOST if is_burst else 0.0)
+        return max(apart, means[0] if len(means) == 1 else 0.0, _LOST if is_burst else 0.0)  # enough to be drawn
     level = max(*means, 1e-12)
     every = [series.values for _, _, series in one.series if len(series.values)]
     spans = [float(np.ptp(np.quantile(values, (0.05, 0.95)))) / level for values in every]

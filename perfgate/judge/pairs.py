@@ -107,7 +107,7 @@ def order_bias(base: Sequence[Series], new: Sequence[Series], firsts: Sequence[b
 
 
 def base_goes_first(pair: str) -> bool:
-    """Return whether base goes first in the even steps of a pair: true for pairs with odd numbers."""
+    """Return whether base goes first in the even steps of a pair: true for odd numbers, and without a number."""
     return not pair.isdecimal() or int(pair) % 2 == 1
 
 
@@ -154,7 +154,7 @@ def _sides(run: Run) -> Iterator[tuple[str, Run, Run, str]]:
             replace(run, source=f"{run.source}, pair {pair}, {side}", series=tuple(found), problems=(), environment=env)
             for side, found, env in (
                 ("base", sides["base"], facts | of_base),
-                ("new", sides["new"] and [*sides["new"], *rest], facts),
+                ("new", sides["new"] and [*sides["new"], *rest], facts),  # empty if the pair has no new side
             )
         )
         yield pair, base, replace(new, problems=run.problems), pairing

@@ -120,6 +120,7 @@ def check_terms(evidence: Evidence) -> None:
     is_number = quantity is not None and quantity.unit is None and unit in ("1", "count")
     if quantity is None or is_number or (quantity.base == unit and quantity.unit is not None):
         return
+    # The Greek letter is another spelling of the micro sign.
     examples = [known.symbol for symbol, known in UNITS.items() if known.base == unit and symbol != "\u03bcs"]
     share = f"{quantity}%, or " if isinstance(asks, ChangeClause) and quantity.unit is None else ""
     step = f"write {share}a quantity in {listed(examples, most=20)}"

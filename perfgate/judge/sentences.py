@@ -37,7 +37,7 @@ def with_doubts(evidence: Evidence, found: Result, verdict: Verdict) -> tuple[st
     has_base = any(evidence.subject.base)
     accept = evidence.case.accept
     if evidence.case.baseline.pairing is not None:
-        accept = replace(accept, has_store=False)
+        accept = replace(accept, has_store=False)  # the base of a pair is not stored
     step = notes.doubt_next_step(first, accept, has_base=has_base)
     return f"{texts[first]}; {verdict.message}", step, added
 

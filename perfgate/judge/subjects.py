@@ -109,7 +109,7 @@ class JudgedRuns(Struct, frozen=True):
         found = self.left_out.get(metric) or (self.left_out.get("mfu") if metric == "hfu" else None)
         if not found:
             return None
-        message, _, step = found[0].message.partition("; ")
+        message, _, step = found[0].message.partition("; ")  # "why; what to do", or "why; left out"
         return message, "fix that first" if not step or step.startswith("left out") else step
 
     def keys(self, metric: str) -> list[Key]:
@@ -203,7 +203,7 @@ def _subjects_of(name: str, expression: Expression, runs: JudgedRuns) -> list[Su
     stored_as: Mapping[Key, Key] = {}
     if known and not measured <= known:
         stored_as, replaced = other_conditions(measured, known, runs.conditions)
-        known -= replaced
+        known -= replaced  # the baseline's series under other conditions; the error names them
     keys = measured | known
     found = []
     for key in sorted(keys, key=by_load) if len(keys) > 1 else keys:

@@ -150,7 +150,7 @@ class ChangeTerms(Struct, frozen=True, kw_only=True):
         """Return the margin of `at_worst`, which green excludes: at least the tolerance, for a fall less than 100 %."""
         tolerance = self.applied_tolerance(base_value)
         found = max(_relative(*self.widened, base_value), tolerance)
-        fits = self.worse == "up" or found < 1
+        fits = self.worse == "up" or found < 1  # otherwise a fall of half the way from the tolerance to 100 %
         return Margin.of_ratio(found if fits else (1 + min(tolerance, 1)) / 2, self.worse)
 
     @property

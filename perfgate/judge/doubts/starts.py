@@ -73,8 +73,8 @@ def start_doubts(new: Sequence[Members], base: Sequence[Members], method: Method
 def mean_doubts(base: MeasuredSide, new: MeasuredSide, terms: ChangeTerms) -> Iterator[Doubt]:
     """Yield the doubt that the mean of all values is outside of the means of the base runs.
 
-    Values that a rule names as warm-up are left out. The doubt counts if the mean is beyond the tolerance although the
-    median is not.
+    Values that a rule names as warm-up are left out. `decide/change.py` keeps the doubt if the mean is beyond the
+    tolerance although the median is not.
     """
     sides = [
         [_after_named(one.settled, terms.warmup) for one in side.series if one.kind == "samples"]
@@ -112,7 +112,7 @@ def _whose(warmup: WarmUpRule) -> str:
 
 
 def _may_be_long(starts: Sequence[tuple[Series, SteadyRun]]) -> bool:
-    """Return whether a start may be slow, by a quick test without the base runs."""
+    """Return whether a start may be slow, by a quick test without the base runs; `_has_grown` asks for more."""
     long = [(one.values[: run.dropped], run.values) for one, run in starts if run.dropped >= FEWEST_STEPS]
     medians = ((len(head), median(head), len(rest), median(rest)) for head, rest in long)
     return any(
@@ -121,7 +121,7 @@ def _may_be_long(starts: Sequence[tuple[Series, SteadyRun]]) -> bool:
 
 
 def _slow_quarter(series: Series, run: SteadyRun, method: Method) -> int:
-    """Return the length of a start with a slow quarter; 0 if there is none.
+    """Return the length of a start with a slow quarter; 0 if there is none. To drop one value is usual.
 
     That quarter was dropped by the rule `auto`, or follows a warm-up that the rule names, where a median ignores it.
     """
