@@ -59,8 +59,9 @@ SYSTEMS = ("github", *_OTHERS)
 def ci_file(system: str, *, is_paired: bool = False, command: str | None = None, is_remembered: bool = False) -> CiFile:
     """Return the job for a system.
 
-    `system`: one of `SYSTEMS`. `is_paired`: measure pairs. `command`: the command of pairs, with the placeholders
-    `{results}` and `{run}`. `is_remembered`: the command is in rules/perfgate.yaml.
+    `system`: one of `SYSTEMS`. `is_paired`: measure pairs. Only for GitHub, because the other jobs always run the
+    command in rules/perfgate.yaml: `is_remembered`: that file has the command. `command`: the command of pairs, with
+    the placeholders `{results}` (the folder for its files) and `{run}` (its number).
     """
     if system == "github":
         return CiFile(".github/workflows/perf.yml", _workflow(is_paired, is_remembered, command))
@@ -81,8 +82,8 @@ def _workflow(is_paired: bool, is_remembered: bool, command: str | None) -> str:
     if is_paired:
         script = (command or "").replace("{results}", "$PERFGATE_RESULTS").replace("{run}", "$PERFGATE_RUN")
         lines = _PAIRED_TODO if command is None else ("run: |-", f"  {script}")
-        own = _RECORDER + "".join(f"          {line}\n" for line in lines)
-        gate = _PAIRS if is_remembered else _PAIRS + own
+        measured = _RECORDER + "".join(f"          {line}\n" for line in lines)
+        gate = _PAIRS if is_remembered else _PAIRS + measured
     what, machine = (_JUDGED_BY_PAIRS, _PAIRED_MACHINE) if is_paired else (_JUDGED, _STORED_MACHINE)
     return _job("github.yml", WHAT=what, MACHINE=machine, SETUP=setup, GATE=gate)
 
@@ -93,8 +94,8 @@ def main_workflows(*, is_remembered: bool = False) -> tuple[CiFile, CiFile]:
     `is_remembered`: the command is in rules/perfgate.yaml.
     """
     command, options = ("", "") if is_remembered else (_COMMAND, ' --results "$RESULTS" -- bash -c "$COMMAND"')
-    environment = command and f"        env:\n{command}"
-    steps = {"CHECKOUT": _CHECKOUT, "OWN": _OWN, "OPTIONS": options}
+    environment = command and f"        env:\n{command}"  # the step in the file of tickets has an `env` already
+    steps = {"CHECKOUT": _CHECKOUT, "OWN": _OWN_ENVIRONMENT, "OPTIONS": options}
     merges = _job("github-main.yml", ENVIRONMENT=environment, **steps)
     tickets = _job("github-tickets.yml", INSTALL=_INSTALL, COMMAND=command, **steps)
     return CiFile(".github/workflows/perf-main.yml", merges), CiFile(".github/workflows/perf-history.yml", tickets)
@@ -163,7 +164,7 @@ _COMMAND = """\
           COMMAND: python train.py > train.log
           RESULTS: train.log
 """
-_OWN = """\
+_OWN_ENVIRONMENT = """\
       # TODO: install what your command needs, and the commit of perfgate that you use, in an environment of its own.
       - run: |
           python3 -m venv "$RUNNER_TEMP/perfgate"

@@ -60,6 +60,7 @@ class Cluster(Struct, frozen=True):
 
     def submit(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Call a function on a worker and return its future. The function gets the results of futures as arguments."""
+        # If pure, the result of an earlier call with equal arguments would be used, though the file may have changed.
         return self.client.submit(function, *arguments, pure=False, retries=0)
 
     def runs(self, future: Any, name: str) -> tuple[Run, ...]:
@@ -139,7 +140,7 @@ def connected(scheduler: str) -> Client:
 
     thread = Thread(target=connect, daemon=True)  # Dask would wait for ever for a server that does not answer
     thread.start()
-    thread.join(2 * _PATIENCE_S)
+    thread.join(2 * _PATIENCE_S)  # longer than `timeout`, so that an error of Dask comes first
     if found and not isinstance(found[0], Exception):
         return found[0]
     # An error of TLS may have no text.
@@ -173,4 +174,4 @@ def versions() -> str:
 def packed(found: object) -> bytes:
     """Return an object as the bytes that a worker sends to the command."""
     allow_read_only_mappings()
-    return zlib.compress(pickle.dumps(found), 1)
+    return zlib.compress(pickle.dumps(found), level=1)

@@ -103,7 +103,7 @@ class Commit(Struct, frozen=True):
         words = ("ls-tree", "-r", "-d", "-z", "--full-tree", self.sha, "--", top)
         listed = git(*words, what=f"{self.ref} cannot be read").split(b"\0")
         # This list only serves to read all trees in one call. The files are those that the content of the trees names.
-        trees = (line.split(b"\t", 1)[0].split()[2].decode() for line in listed if line)
+        trees = (line.split()[2].decode() for line in listed if line)  # a line is `MODE tree HASH\tNAME`
         objects = self._objects([self.sha, f"{self.sha}^{{tree}}", *trees])
         prefix = "" if top == "." else f"{top}/"
 
@@ -178,11 +178,12 @@ def _one_meaning(name: str) -> str:
         return name
     if _SPECIAL.fullmatch(name):
         meanings = [name, *meanings]
-    elif re.fullmatch("[0-9a-f]{4,63}", name):
+    elif re.fullmatch("[0-9a-f]{4,63}", name):  # it may be an abbreviated hash, too
         meanings += git("rev-parse", f"--disambiguate={name}", what=f"{name} cannot be read").decode().split()
     if len(meanings) > 1:
         raise Refused(f"{name} is ambiguous: write {' or '.join(meanings)}", 3)
     # If the branch `main` of the remote `origin` is not here, a local branch or tag `origin/main` must not replace it.
+    # A name such as `heads/main` says itself that it is local.
     remote, slash, _ = name.partition("/")
     if slash and not meanings[0].startswith("refs/remotes/") and name != meanings[0].removeprefix("refs/"):
         remotes = git("remote", what=f"{name} cannot be read").decode().split()
@@ -193,11 +194,14 @@ def _one_meaning(name: str) -> str:
 
 
 def full_names(name: str) -> list[str]:
-    """Return the full names of all refs that a short name can mean. Raises Refused (3) outside of a repository."""
+    """Return the full names of all refs that a short name can mean, in git's order of preference.
+
+    Raises Refused (3) outside of a repository.
+    """
     tried = [f"refs/{name}", f"refs/tags/{name}", f"refs/heads/{name}", f"refs/remotes/{name}"]
     tried.append(f"refs/remotes/{name}/HEAD")
     found = git("for-each-ref", "--format=%(refname)", "--", *tried, what=f"{name} cannot be read").decode().split("\n")
-    return [full for full in tried if full in found]
+    return [full for full in tried if full in found]  # git also finds the refs below these names
 
 
 def _rev_parse(name: str, what: str) -> str:

@@ -47,7 +47,7 @@ def _option_facts(option: str) -> Mapping[str, Fact]:
         raise Refused(f"--env {option}: the fact has no value")
     with suppress(ValueError, RecursionError):
         value = json.loads(text)
-        if isinstance(value, (int, float, bool)) and fact_text(value) == text:
+        if isinstance(value, (int, float, bool)) and fact_text(value) == text:  # the version `1.10` is no number
             return {name: value}
     return {name: text}
 
@@ -63,7 +63,8 @@ def _facts_file(path: str) -> dict[str, Fact]:
     try:
         file, first = opened(path)
         with file:
-            document = load_json((first + file.read(4 * LONGEST_FACTS)).decode("utf-8")[:LONGEST_FACTS], path)
+            content = first + file.read(4 * LONGEST_FACTS)  # a character has at most 4 bytes in UTF-8
+            document = load_json(content.decode("utf-8")[:LONGEST_FACTS], path)
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or error
         raise Refused(f"--env {path}: neither a JSON file of facts nor KEY=VALUE ({why})") from None
@@ -88,7 +89,7 @@ def merge_facts(
     problems: dict[tuple[str, str], Problem] = {}
     for run in runs:
         for name, value in run.environment.items():
-            if name.startswith(OF_BASE):
+            if name.startswith(OF_BASE):  # a fact of the other side of a pair
                 continue
             other = given.get(name, facts.get(name, value))
             is_compared = name in identity or (name in given and name != THROTTLE)  # `_throttling` joins its values
@@ -108,7 +109,10 @@ _STEPS = ("step.time", "step", "train_batch", "run_training_batch")
 
 
 def with_machine(runs: Sequence[Run], machine: Run) -> list[Run]:
-    """Return the run of a file or folder with the metrics of its machine. Several runs get a warning instead."""
+    """Return the run of a file or folder with the metrics of its machine. If it has several, the last gets a warning.
+
+    A problem of the recording is only a warning, because the run was read without it.
+    """
     if len(runs) != 1:
         why = "not used, because the file beside it has several runs"
         warning = Problem("warning", why, Location(machine.source))
@@ -141,7 +145,7 @@ def merged(machines: Sequence[Run]) -> Run:
         host = str(machine.environment.get("host", number))
         for one in machine.series:
             key = Key.of(one.key.metric, **{**dict(one.key.labels), "host": host})
-            series.setdefault(key, replace(one, key=key))
+            series.setdefault(key, replace(one, key=key))  # two recordings of one host: the first counts
     hosts = ", ".join(sorted({str(one.environment["host"]) for one in machines if "host" in one.environment}))
     return replace(
         first,

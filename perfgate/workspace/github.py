@@ -81,7 +81,7 @@ class GitHubIssues:
 
         It asks GraphQL, because `GET /user` of REST refuses the token of a workflow.
         """
-        address = f"{self._api.removesuffix('/v3')}/graphql"
+        address = f"{self._api.removesuffix('/v3')}/graphql"  # an own server has its APIs at /api/v3 and /api/graphql
         answer = _read(self._request("POST", address, {"query": "{viewer{databaseId}}"}), dict[str, Any])
         try:
             return int(answer["data"]["viewer"]["databaseId"])
@@ -110,7 +110,8 @@ class GitHubIssues:
 
     def _request(self, method: str, url: str, document: Any = None, *, repeat: bool = True) -> Answer:
         """Call `ask` with the token. Raises Refused if it fails; without `repeat`, an unsure answer is returned."""
-        if not url.startswith(f"{'/'.join(self._api.split('/')[:3])}/"):
+        host = "/".join(self._api.split("/")[:3])  # with https://
+        if not url.startswith(f"{host}/"):
             raise Refused("GitHub leads to another host, which must not get the token", 3)
         what = f"{method} {urlsplit(url).path}"
         if monotonic() - self._begun > _MOST_TIME:
@@ -134,7 +135,7 @@ def _why(answer: Answer, token: str) -> str:
     """Return why a request failed, in GitHub's words without the token, and what to do."""
     if answer.is_limited or answer.is_unsure:
         return f"{'too many requests' if answer.is_limited else answer}; start the job again later"
-    if answer.status < 400:
+    if answer.status < 400:  # a redirect, which is not followed
         return "the repository was renamed; correct GITHUB_REPOSITORY"
     said = re.search(rb'"message": ?"([^"\\]*)"', answer.data)
     words = f"{answer}, {clip(said[1].decode('utf-8', 'replace').replace(token, '***'), 200)}" if said else str(answer)

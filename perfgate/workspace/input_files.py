@@ -106,7 +106,7 @@ def parts_of(path: str, name: str) -> list[tuple[str, str] | Run] | None:
             return [unreadable(name, f"cannot be read: {error.strerror or error}")]
         if urls is None:
             return None
-        own = [url for url in urls if not url.endswith(MACHINE_FILE)]  # `machine_files` returns the others
+        own = [url for url in urls if not url.endswith(MACHINE_FILE)]  # a suffix; `machine_files` returns the others
         parts: list[tuple[str, str] | Run] = []
         parts += [(url, f"{name.rstrip('/')}/{url[len(path.rstrip('/')) + 1 :]}") for url in own]
     elif path != "-" and os.path.isdir(path):
@@ -141,7 +141,7 @@ def _files_of(folder: Path, name: str) -> list[tuple[str, str] | Run]:
 
 def machine_files(path: str) -> list[str]:
     """Return the files with the machine's metrics: beside the results at a path, and inside if they are a folder."""
-    if path == "-" or path.startswith(("http://", "https://")):
+    if path == "-" or path.startswith(("http://", "https://")):  # to look there would cost a request for each file
         return []
     beside = path.rstrip("/") + MACHINE_FILE
     if "://" in path:
@@ -175,7 +175,7 @@ class RunsOfPath(Struct, frozen=True):
         if path == self.path:
             return self
         old, new = shown_path(self.path), shown_path(path)
-        inside = re.compile(rf"(?<![\w./-]){re.escape(old)}/")
+        inside = re.compile(rf"(?<![\w./-]){re.escape(old)}/")  # a message may name other files of the folder
 
         def named(name: str) -> str:
             return f"{new}{name[len(old) :]}" if name.startswith(old) else name
@@ -219,8 +219,8 @@ def filesystem(url: str) -> tuple[Any, str]:
         except ValueError:
             raise OSError(0, f"{kind}:// is not a kind of URL that fsspec knows: {_KINDS}") from None
         if url.startswith(("http://", "https://")):
-            files, path = url_to_fs(url)
-        else:
+            files, path = url_to_fs(url)  # with a last slash, it is another page
+        else:  # without a cache, because another process may write there
             files, path = url_to_fs(url.rstrip("/"), use_listings_cache=False)
     except ImportError as error:
         raise OSError(0, f"{_INSTALL} ({error})") from None

@@ -128,7 +128,9 @@ def read_runs(
 
 def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath:
     """Return the runs at a path with the metrics of the machine, if a file beside the results has them."""
+    # Joined files have all their formats, such as `deepspeed+torch-trace`.
     own = [with_missing_ranks(run) if "torch-trace" in run.format else run for run in runs]
+    # Files without any metric are not copies: empty ones, for example, are all equal.
     content = {file.sha256 for run in own for file in run.files} if any(run.series for run in own) else ()
     if beside := machine_files(path):
         from perfgate.workspace.env_facts import merged, with_machine
@@ -173,7 +175,7 @@ def _read_all(
     """Yield the runs of each file, or the one run of each folder. `named`: paths with names; `several`: more follow."""
     folders = {path: parts for path, name in named if (parts := parts_of(path, name)) is not None}
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
-    readable = [part for part in parts if not isinstance(part, Run)]
+    readable = [part for part in parts if not isinstance(part, Run)]  # a Run says why a file is not read
     shorten: Shorten | None = None
     if shortening is not None and (several or len(readable) > 1):
         from perfgate.readers.torch_trace.ranks import has_cycles
@@ -195,11 +197,11 @@ def _read_all(
 
 
 def _each(
-    files: Sequence[tuple[str, str]], options: ReadOptions, folders: Sequence[int] | None
+    files: Sequence[tuple[str, str]], options: ReadOptions, counts: Sequence[int] | None
 ) -> Iterator[tuple[Run, ...]]:
     """Yield the runs of each file: read here, in several processes, or on a cluster.
 
-    `folders`: how many files belong to each run, in order; None if workers of a cluster must not join them.
+    `counts`: how many files belong to each run, in order; None if workers of a cluster must not join them.
     """
     if len(files) < 2:
         large = [path for path, _ in files if os.path.isfile(path) and os.path.getsize(path) >= WORTH_PARTS]
@@ -210,7 +212,7 @@ def _each(
     if scheduler := SCHEDULER.get():
         from perfgate.workspace.joined_ranks import read_on_cluster
 
-        return read_on_cluster(scheduler, files, elsewhere, folders or [1] * len(files), options.shorten, watcher)
+        return read_on_cluster(scheduler, files, elsewhere, counts or [1] * len(files), options.shorten, watcher)
     return read_each(files, partial(_read_file, options), elsewhere, watcher)
 
 
@@ -247,7 +249,7 @@ def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | No
         with file:
             rest = chunks(file, first)  # hashed as they are read
             how = (options.limits, options.trace_mode, options.conditions, options.with_calls)
-            source = Source(name, rest, *how, parts, open_scratch)
+            source = Source(name, rest, *how, parts=parts, scratch=open_scratch)
             if options.mappings:
                 from perfgate.mappings.choose import read_with_mappings
 

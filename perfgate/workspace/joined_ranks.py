@@ -2,7 +2,7 @@
 
 The command gets the head of each file (its run without series) and one run with the series of all ranks. The workers
 also find how long each rank waits in collectives, the calls that all ranks make together: the wait is the duration of a
-call minus its shortest duration on any rank. The results have the same bytes as those of `join_traces`.
+call minus its shortest duration on any rank. The results have the same bytes as without a cluster (`join_traces`).
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ def read_on_cluster(
     scheduler: str,
     files: Sequence[tuple[str, str]],
     read: ReadFile,
-    folders: Sequence[int],
+    counts: Sequence[int],
     finish: Finish | None,
     watcher: Watcher | None,
 ) -> Iterator[tuple[Run, ...]]:
     """Yield the runs of each file, in order; ranks of one run are joined on the workers (`joined_ranks`).
 
-    `files`: paths, with the names that messages have for them. `folders`: how many files belong to each run.
+    `files`: paths, with the names that messages have for them. `counts`: how many files belong to each run.
     `finish`: makes runs shorter after the waits of ranks were found; None if everything is needed. `watcher` is told
     how many files were read. Raises Refused for a cluster that cannot be used.
     """
@@ -77,13 +77,13 @@ def read_on_cluster(
         threads = threads_of_same_version(cluster.client, scheduler)
         together = min(TOGETHER, max(1, len(files) // (_BLOCKS_OF_THREAD * threads)))
         paths = iter([(path if "://" in path else os.path.abspath(path), name) for path, name in files])
-        found, done = [_blocks(cluster, read, list(islice(paths, count)), together) for count in folders], 0
+        found, done = [_blocks(cluster, read, list(islice(paths, count)), together) for count in counts], 0
 
         def tell(count: int) -> None:
             if watcher is not None:
                 watcher(plural(len(files), "file"), done + count, len(files))
 
-        for count, blocks in zip(folders, found, strict=True):
+        for count, blocks in zip(counts, found, strict=True):
             yield from joined_ranks(cluster, read, blocks, finish, tell)
             blocks.clear()  # the workers may forget them
             done += count
@@ -117,7 +117,7 @@ def joined_ranks(
     `tell` is called with the number of files that were read. Raises Refused.
     """
     count = sum(len(block.files) for block in blocks)
-    heads = list(_heads_of(cluster, blocks, tell)) if count > 1 else [None]
+    heads = list(_heads_of(cluster, blocks, tell)) if count > 1 else [None]  # a single file is not joined
     known = [head for head in heads if head is not None]
     if len(known) < count or len({head.rank for head in known}) < count:  # not one trace for each rank
         yield from _single_files(cluster, read, blocks, tell)
@@ -136,7 +136,7 @@ def joined_ranks(
 
 
 def _heads_of(cluster: Cluster, blocks: Sequence[_Block], tell: Callable[[int], None]) -> Iterator[_TraceHead | None]:
-    """Yield the head of each file; None if it is not the trace of one rank, or if its workers were lost."""
+    """Yield the head of each file; None if it is not the trace of one rank. A lost block is one None."""
     done = 0
     for block, future in [(block, cluster.submit(_heads, block.runs)) for block in blocks]:
         try:
@@ -205,7 +205,8 @@ def _joined(
 ) -> Run:
     """Return one run of the ranks of a block, each with its waits.
 
-    `durations`: the shortest durations among all ranks. `finish` gets series without process groups.
+    `durations`: the shortest durations among all ranks, in which no rank waits: the transfers. `finish` gets series
+    without process groups, because it keeps the values of series with groups, which only waits need.
     """
     allow_read_only_mappings()
     transfers, found = {name: durations[name] for name in matched}, []

@@ -39,6 +39,7 @@ class CommandOptions(Struct, frozen=True):
     env: tuple[str, ...] = ()
     format: str | None = None
     trace_mode: TraceMode = "corrected"
+    #: The commit that was measured; None is git's HEAD.
     head: str | None = None
     policy_ref: str | None = None
     #: The commit of `policy_ref`, once it is known: a ref can move while runs are measured.
@@ -48,7 +49,7 @@ class CommandOptions(Struct, frozen=True):
 
     @property
     def is_of_a_job(self) -> bool:
-        """True for a check in CI by its own rules, which may be one of main. A pull request names a `policy_ref`."""
+        """True for a check in CI by the rules of its own commit, such as a check of main. A pull request has a ref."""
         return bool(os.environ.get("CI")) and self.policy_ref is None
 
 
@@ -89,7 +90,7 @@ def shown_path(path: str) -> str:
 
 
 def typed_path(path: str) -> str:
-    """Return a path that works in a command in the working directory and shows nothing above it.
+    """Return a path that works in a command in the working directory, and is not absolute.
 
     A URL is shown without user, password and query, which may be secret.
     """

@@ -166,7 +166,7 @@ def create_files(files: Mapping[str, bytes]) -> None:
                 path.rmdir() if path.is_dir() else path.unlink()
         if not isinstance(error, OSError):
             raise
-        place = error.filename2 or error.filename
+        place = error.filename2 or error.filename  # a link from a temporary file has two names
         raise Refused(f"nothing was written, because {place} cannot be written: {error.strerror or error}") from None
 
 
@@ -180,7 +180,7 @@ def _beside(path: str, data: bytes) -> Iterator[str]:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.chmod(temporary, 0o644)
+        os.chmod(temporary, 0o644)  # only the owner can read a file of `mkstemp`
         yield temporary
     except BaseException:
         with suppress(OSError):
@@ -191,7 +191,8 @@ def _beside(path: str, data: bytes) -> Iterator[str]:
 def refuse_committed(folder: str) -> None:
     """Refuse a folder of --keep that is a link out of the repository, or in which git tracks files. Raises Refused.
 
-    A pull request can commit links there, through which perfgate would write or remove files elsewhere.
+    A pull request can commit links there, through which perfgate would write or remove files elsewhere. A `.gitignore`
+    may be committed: perfgate itself writes one.
     """
     refuse_link_out(folder, "--keep")
     tracked = known_to_git("--literal-pathspecs", "ls-files", "--", folder) or ""

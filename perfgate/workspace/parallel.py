@@ -31,7 +31,7 @@ from perfgate.workspace.options import Refused
 
 #: `--workers`: the number of processes that read; None is one for each processor that this process may use.
 WORKERS: ContextVar[int | None] = ContextVar("workers", default=None)
-#: `--executor`: the scheduler of a Dask cluster that reads, `HOST:PORT`; None is this machine.
+#: `--executor`: the scheduler of a Dask cluster that reads, such as `tcp://HOST:PORT`; None is this machine.
 SCHEDULER: ContextVar[str | None] = ContextVar("scheduler", default=None)
 #: Fewer bytes in all are read sooner by this process alone than other processes start.
 _WORTH_BYTES = 64 << 20
@@ -147,6 +147,7 @@ def file_parts(path: str) -> Iterator[FileParts | None]:
         return
 
     asked = WORKERS.get()
+    # Each process decodes only a part, and the file is not compressed: less than `_TIMES_ITS_FILE`.
     workers = min(_possible(_BYTES_EACH + size), size // _PART_BYTES) if asked is None else asked
     if workers < 2:
         yield None

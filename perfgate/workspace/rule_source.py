@@ -86,7 +86,7 @@ class PolicySource(Struct, frozen=True):
                     if file.exists() and not file.is_file():
                         raise Refused(f"{name} is not a regular file")
                     with file.open("rb") as opened:
-                        files.append((name, opened.read(longest + 1)))
+                        files.append((name, opened.read(longest + 1)))  # one byte more is reported as too long
                 except OSError as error:
                     if isinstance(error, FileNotFoundError):
                         step = "`perfgate init` writes the first ones; --rules names another folder"
@@ -173,6 +173,7 @@ def parse_mappings(files: RuleFiles) -> MappingFiles:
         return MappingFiles()
     from perfgate.mappings.document import load_mapping_files
 
+    # Two paths may give the same file: `dict` keeps one.
     return load_mapping_files(dict(files).items(), surroundings.limits())
 
 
@@ -183,15 +184,15 @@ def is_mapping_file(file: tuple[str, bytes]) -> bool:
 
 def _in_commit(commit: Commit, path: str, *, needs_rules: bool) -> Iterator[tuple[str, bytes]]:
     """Yield what `PolicySource.files` returns for one path in a commit. Raises Refused."""
-    held, shown = commit.below(path, surroundings.limits()), shown_path(path)
+    below, shown = commit.below(path, surroundings.limits()), shown_path(path)
 
     def joined(name: str) -> str:
         return shown if name == "." else f"{shown}/{name}"
 
-    for name, why in held.refused.items():
+    for name, why in below.refused.items():
         raise Refused(f"{commit.ref}: {joined(name)}: {why}", 3)
-    rules = sorted(name for name in held.files if name == "." or name.endswith((".yaml", ".yml")))
-    files = [(joined(name), held.files[name]) for name in rules]
+    rules = sorted(name for name in below.files if name == "." or name.endswith((".yaml", ".yml")))
+    files = [(joined(name), below.files[name]) for name in rules]
     if needs_rules and all(map(is_mapping_file, files)):
         step = "the first rules of a repository are judged without --policy-ref"
         raise Refused(f"{commit.ref} has no rule file at {shown}: {step}", 3)

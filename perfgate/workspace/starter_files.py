@@ -74,7 +74,7 @@ def starter(suite: str, *, is_paired: bool = False) -> str:
     if is_paired:
         rule = WrittenRule("step.time within 10% of baseline", _EXAMPLE_OF_PAIRS)
         return render(suite, [rule], (*_HEAD_OF_PAIRS, "", *_CHOSEN_FOR_PAIRS))
-    return render(suite, [WrittenRule("step.time within 5% of baseline", _EXAMPLE, _MORE)], _HEAD)
+    return render(suite, [WrittenRule("step.time within 5% of baseline", _EXAMPLE, proposed=_MORE)], _HEAD)
 
 
 def rule_file(suite: str, advice: Advice) -> str:
@@ -87,7 +87,12 @@ def rule_file(suite: str, advice: Advice) -> str:
 def written(advice: Advice) -> list[WrittenRule]:
     """Return the proposed rules, each with its reasons as a comment."""
     return [
-        WrittenRule(rule.sentence, _reasons(rule, advice), (rule.limit,) if rule.limit else (), _settings(rule))
+        WrittenRule(
+            rule.sentence,
+            _reasons(rule, advice),
+            proposed=(rule.limit,) if rule.limit else (),
+            settings=_settings(rule),
+        )
         for rule in advice.rules
     ]
 
@@ -101,6 +106,7 @@ def _settings(rule: ProposedRule) -> list[str]:
 def _reasons(rule: ProposedRule, advice: Advice) -> list[str]:
     """Return the comments of a rule: its purpose, and the change that it sees."""
     said = [_PURPOSES[rule.purpose].rstrip()] if _PURPOSES[rule.purpose] else []
+    # `steadier`: why this metric is judged in place of a wall time.
     said += [one.reason for one in advice.steadier if rule.subject.startswith(f"{one.metric} ")]
     if rule.purpose == "budget":
         return [f"{said[0]} It is {format_change(rule.fails_from)} beyond the slowest of {plural(advice.runs, 'run')}."]

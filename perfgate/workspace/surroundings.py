@@ -73,8 +73,8 @@ def leads_out(path: str) -> bool:
     named, real = Path(os.path.normpath(here / path)), Path(os.path.realpath(path))
     top = next((folder for folder in (here, *here.parents) if os.path.exists(folder / ".git")), here)
     if real == named or top not in (Path(os.path.realpath(folder)) for folder in named.parents):
-        return False
-    if real == top or not real.is_relative_to(top):
+        return False  # no link, or a path outside of the repository
+    if real == top or not real.is_relative_to(top):  # `.git` is in `top`
         return True
     return ".git" in (part.casefold() for part in real.relative_to(top).parts)  # macOS and Windows know no case
 
@@ -258,7 +258,7 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
     reasons = {word for bits in answers for i, word in enumerate(_EVENT_REASONS) if bits >> i & 1}
     facts[THROTTLE] = ",".join(sorted(reasons)) or "none"
     version = nvml.nvmlSystemGetCudaDriverVersion()
-    facts["cuda_driver"] = f"{version // 1000}.{version % 1000 // 10}"
+    facts["cuda_driver"] = f"{version // 1000}.{version % 1000 // 10}"  # 12040 is 12.4
     return {**facts, "gpu_count": len(devices), "driver": _text(nvml.nvmlSystemGetDriverVersion())}
 
 
