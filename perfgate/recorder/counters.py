@@ -57,7 +57,8 @@ def perf_event_open(attributes: bytes, thread: int) -> int:
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
     given = ctypes.create_string_buffer(attributes, len(attributes))
-    arguments = (ctypes.c_int(thread), ctypes.c_int(-1), ctypes.c_int(-1), ctypes.c_ulong(_CLOSED_ON_EXEC))
+    every_cpu = no_group = ctypes.c_int(-1)
+    arguments = (ctypes.c_int(thread), every_cpu, no_group, ctypes.c_ulong(_CLOSED_ON_EXEC))
     descriptor = int(call(ctypes.c_long(number), given, *arguments))
     return descriptor if descriptor >= 0 else -ctypes.get_errno()
 
@@ -66,7 +67,9 @@ def attributes_of(event: tuple[int, int], bits: int) -> bytes:
     """Return `perf_event_attr` for an event (type, config) in user space. Threads that start later inherit it."""
     bits |= _INHERIT | _NO_KERNEL | _NO_HYPERVISOR
     kind, config = event
-    return struct.pack("=IIQQQQQ", kind, _ATTR_SIZE, config, 0, 0, _WITH_TIMES, bits).ljust(_ATTR_SIZE, b"\0")
+    period = sampled = 0  # count, without samples
+    fields = (kind, _ATTR_SIZE, config, period, sampled, _WITH_TIMES, bits)
+    return struct.pack("=IIQQQQQ", *fields).ljust(_ATTR_SIZE, b"\0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ class CpuCounters:
         sums = []
         for found in self._descriptors.values():
             each = [_READING.unpack(os.read(one, _READING.size)) for one in found]
-            sums.append(Reading(*map(sum, zip((0, 0, 0), *each, strict=True))))
+            sums.append(Reading(*map(sum, zip((0, 0, 0), *each, strict=True))))  # 0 if all threads had ended
         return tuple(sums)
 
     def close(self) -> None:
@@ -148,7 +151,7 @@ class ProcessCounters:
             try:
                 self._counters = CpuCounters(threads, ONLY_THREADS, opened)
             except NotCounted:
-                self._counters = CpuCounters(threads, 0, opened)  # an older kernel
+                self._counters = CpuCounters(threads, 0, opened)  # an older kernel: child processes count, too
         except NotCounted as error:
             self.refusal = str(error)
 
@@ -173,7 +176,10 @@ class ProcessCounters:
 
 
 def grown(before: tuple[int, tuple[Reading, ...]], after: tuple[int, tuple[Reading, ...]]) -> list[float | None]:
-    """Return the growth of each of `ProcessCounters.names` between two readings; None if it was not counted."""
+    """Return the growth of each of `ProcessCounters.names` between two readings; None for a counter that did not run.
+
+    The list ends after the CPU time if one of the readings has nothing else.
+    """
     counted = [now.since(then) for then, now in zip(before[1], after[1], strict=False)]
     return [after[0] - before[0], *counted]
 

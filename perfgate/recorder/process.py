@@ -88,12 +88,15 @@ def perfgate_module(module: str, *arguments: str) -> tuple[list[str], dict[str, 
 TURN, SIDE = "PERFGATE_TURN", "PERFGATE_SIDE"
 #: The byte that is sent at a boundary, and the answers: continue, take no more turns, or end the program.
 DONE, GO, LEAVE, END = b".", b"+", b"-", b"!"
-#: The ids of processes that take turns: only the first recorder of a process does, and forks do not.
+#: The ids of processes that take turns, each with its first recorder. A fork does not take the turns of its parent.
 _taken: set[int] = set()
 
 
 class Turns:
-    """The turns of this process. `pass_on` ends each step, and does nothing in a process that takes no turns."""
+    """The turns of this process. `pass_on` ends each step, and does nothing in a process that takes no turns.
+
+    Without `join`, the process takes none.
+    """
 
     def __init__(self, rank: int | None, world_size: int | None, *, join: bool = True) -> None:
         self._connection: socket.socket | None = None

@@ -192,7 +192,7 @@ class LoopWork:
         """Note that a step begins."""
         if self._steps == _LAST:
             return
-        self._steps += 1
+        self._steps += 1  # after `step_span`, the first call begins the second step
         if WARM_UP <= self._steps <= LEAST_STEPS and not self._is_over:
             self._attempt(self._profile_step, number)
         elif self._steps == _LAST:
@@ -220,7 +220,7 @@ class LoopWork:
             raise NotProfiled(f"the loop has fewer than {LEAST_STEPS} steps")
         if self._profile is not None:
             work = self._profile.read(rank)
-            self._measure()
+            self._measure()  # before: the work belongs to unmeasured steps
             add(work)
             self.abandon()
 
@@ -266,12 +266,12 @@ def work_of(step: Callable[[], object], n: int = 3) -> StepWork:
     try:
         profile = Profile()
         try:
-            step()
+            step()  # slow: without a mark, the reader ignores it
             for number in range(n):
                 profile.step(number)
                 step()
             profile.stop()
-            return profile.read("")
+            return profile.read(rank="")
         finally:
             profile.remove()
     except NotProfiled as error:
@@ -282,7 +282,7 @@ def _resident() -> int:
     """Return the bytes of memory that this process has; 0 if the system does not report it."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")  # proc(5): size, resident, ...
     except (OSError, ValueError, AttributeError):
         return 0
 

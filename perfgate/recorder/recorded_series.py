@@ -70,7 +70,7 @@ class SeriesTable:
             new = RecordedSeries(metric, unit, {**self._labels, **(labels or {})}, single)
             series = self._given[key] = self.all.setdefault((metric, tuple(sorted(new.labels.items()))), new)
         if series.unit != unit:
-            _check_unit(unit)
+            _check_unit(unit)  # it may only be misspelled
             raise ValueError(f"{metric} is recorded in {series.unit}, so it cannot have the unit {unit!r}")
         if series.single != single:
             raise ValueError(f"{metric} is used in both record() and value(): a metric has samples or a single value")
@@ -117,7 +117,7 @@ def check_reason(reason: str) -> None:
 def _check_unit(unit: str) -> None:
     _check_text("the unit", unit)
     if unit != "1" and unit not in UNITS:
-        near = difflib.get_close_matches(unit, [*UNITS, *BASE_UNITS], 1)
+        near = difflib.get_close_matches(unit, [*UNITS, *BASE_UNITS], n=1)
         raise ValueError(f"unknown unit {unit!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 

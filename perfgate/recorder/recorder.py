@@ -112,6 +112,7 @@ class Recorder:
         return {**({"world_size": self.world_size} if self.world_size else {}), **known_facts(), **self._given}
 
     def _add_mark(self, elapsed: float, step: int) -> None:
+        """Record when a step began, in s since the sampler's first reading."""
         self._writer.add(self._series.find(ELAPSED, "s"), elapsed, step)
 
     def span(self, metric: str, labels: Labels | None = None) -> TimedSpan:
@@ -257,7 +258,7 @@ class Recorder:
                 self._work.end(self.add_work, str(self.rank or 0))
                 if not self._series.all:
                     warn(f"{self.path}: nothing was recorded")
-                facts = self._facts()
+                facts = self._facts()  # the program may have initialised CUDA meanwhile
                 self._writer.finish(facts if facts != self._written else {})
         finally:
             if self._watch is not None:

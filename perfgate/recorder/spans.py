@@ -86,7 +86,7 @@ class CountedSpan(TimedSpan):
         counted = grown(self._before, self._counters.read())
         writer, step = self._writer, self._writer.step
         writer.pending.append((self._series, step, now - self._began))
-        for series, number in zip(self._counted, counted, strict=False):
+        for series, number in zip(self._counted, counted, strict=False):  # closed counters have no numbers
             if number is not None:
                 writer.pending.append((series, step, number))
         if now >= writer.due:

@@ -94,6 +94,7 @@ def watched_since() -> int | None:
     host, _, began = os.environ.get(WATCHED, "").rpartition(" ")
     if not began.isdecimal() or not hasattr(os, "uname") or host != os.uname().nodename:
         return None
+    # A time to come is of another boot, or of another machine with this name.
     return int(began) if int(began) <= time.monotonic_ns() else None
 
 

@@ -107,8 +107,10 @@ class Writer:
     def _append(self, *, wait: bool) -> None:
         """Append the values and the finished spans on the GPU. With `wait`, wait until all spans have finished."""
         try:
-            while self._on_gpu and (wait or self._on_gpu[0][3].query()):
+            while self._on_gpu:
                 series, step, began, ended = self._on_gpu[0]
+                if not (wait or ended.query()):
+                    break
                 if wait:
                     ended.synchronize()
                 self.pending.append((series, step, began.elapsed_time(ended) * 1e6))  # ms to ns
