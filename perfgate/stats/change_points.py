@@ -167,7 +167,7 @@ def _prune(history: HistoryValues, points: list[int], lasting: int) -> list[int]
         if strength[weakest] >= 1 and not len(short):
             break
         points = points[:weakest] + points[weakest + 1 :]
-        if len(short):
+        if len(short):  # only its start was removed; its end is now between two similar levels
             points = refine(history, points)
     return points
 
@@ -191,9 +191,10 @@ def _strengths(history: HistoryValues, points: list[int]) -> _Strengths:
     """Compare the levels beside each point.
 
     t^2 = d^2 / (c (v1 / n1 + v2 / n2) + 2 w^2 v), where d is the shift, c the inflation for autocorrelation, w the
-    wander, and v the variance of a run around its level in the whole history. The variances of the two sides, v1 and
-    v2, are pooled with each other and with v, each as if it came from 5 more runs, so that a noisy stretch is not a new
-    level. The degrees of freedom are half the runs, because clipped and correlated runs tell less about the noise.
+    wander, and v the variance of a run around its level in the whole history, at least (0.3 `noise`)^2, so that
+    constant levels have one. The variances of the two sides, v1 and v2, are pooled with each other and with v, each as
+    if it came from 5 more runs, so that a noisy stretch is not a new level. The degrees of freedom are half the runs,
+    because clipped and correlated runs tell less about the noise.
     """
     bounds = np.array([0, *points, len(history.y)])
     means = levels_of(history, bounds[:-1], bounds[1:]).mean

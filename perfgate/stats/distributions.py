@@ -179,6 +179,7 @@ def time_constant(series: FloatArray) -> float:
     # A first-order autoregression has (1 + a) / (1 - a), unless the correlation may be chance. The lag-one
     # autocorrelation is biased by -(1 + 3 a) / n (Marriott and Pope 1954; Kendall 1954).
     lag_one = float(correlations[0])
+    # At most 0.97, because the time constant is infinite at 1.
     a = min(0.97, lag_one + (1 + 3 * max(lag_one, 0.0)) / n)
     first_order = (1 + a) / (1 - a) if a > 2 / math.sqrt(n) else 1.0
     longest = n / 4 if n >= 8 else 2.0

@@ -40,7 +40,7 @@ def middle_ranks(x: FloatArray) -> FloatArray:
     knots = ordered[np.linspace(0, len(x) - 1, min(len(x), _KNOTS)).astype(np.int64)]
     scale = len(x) / len(knots) / 2
     large = cast(LargeArray, x)
-    # Twice the rank of each value among the knots: the number of knots below it, plus the number of knots up to it.
+    # Twice the rank of each value among the knots, less 1: the number of knots below it, plus the number up to it.
     doubled = Spool(np.uint16, large.scratch)  # searching takes long, and the ranks are read several times
     for block in large.blocks():
         below = np.searchsorted(knots, block)

@@ -142,7 +142,10 @@ def moderated_t(base: Sequence[RunMeasure], new: Sequence[RunMeasure], prior: tu
 
 
 def change_of_sides(base: Side, side: Side, prior: tuple[float, float], clipped_at: float = CLIPPED_AT) -> LogChange:
-    """Return the change as `moderated_t` does, for sides that are compared with several priors or clipped otherwise."""
+    """Return the change from `base` to the new runs of `side`, as `moderated_t` does.
+
+    For sides that are compared with several priors, or clipped otherwise.
+    """
     k, m, d0 = len(base.logs), len(side.logs), prior[1]
     centre, base_squares, within, prior_squares = _base_noise(base, prior, clipped_at)
     run_df = d0 + k + m - 2

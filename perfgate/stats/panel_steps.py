@@ -121,6 +121,7 @@ def _noise(differences: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     if not count.any():
         return np.full(len(count), np.nan), np.zeros(len(count)), 1.0
     columns, last = np.arange(len(count)), count - 1
+    # The larger standard deviation, by the median and by the 90 % quantile of absolute normal values.
     usual = np.maximum(1.4826 * ordered[last // 2, columns], ordered[9 * last // 10, columns] / 1.645)
     squares = np.nansum(np.square(np.minimum(ordered, _CLIP * usual)), axis=0) / (2 * count)
     noise = np.maximum(np.sqrt(squares), _LEAST_NOISE)
@@ -184,11 +185,13 @@ def _located(panel: _Panel, end: int, place: int, floor: int) -> PanelStep | Non
     clipped = np.nan_to_num(np.clip(y, np.fmin(*levels) - reach, np.fmax(*levels) + reach))
     sums, counts = np.cumsum(clipped, axis=0), np.cumsum(known, axis=0)
     at = np.arange(1, end - start)
-    z = _z(panel, (sums[at - 1], counts[at - 1]), (sums[-1] - sums[at - 1], counts[-1] - counts[at - 1]), block, 1)
+    z = _z(
+        panel, (sums[at - 1], counts[at - 1]), (sums[-1] - sums[at - 1], counts[-1] - counts[at - 1]), block, least=1
+    )
     here = z[place - start - 1]
     if _pooled(here, float(panel.shared[block])) <= 0:
         return None
-    odds = _SHARE / (1 - _SHARE) * np.exp(np.minimum(here * here / 2, 100.0))
+    odds = _SHARE / (1 - _SHARE) * np.exp(np.minimum(here * here / 2, 100.0))  # more is certain, and may overflow
     affected = odds / (1 + odds)
     effect = 1 + (float(panel.shared[block]) - 1) * affected.mean()
     fit = (z * z / 2 * affected).sum(axis=1) / effect

@@ -50,7 +50,7 @@ def _stalled(run: StepsOfRun, side: Sequence[StepsOfRun]) -> BoolArray:
     found: BoolArray = run.times > middle + max(_LONGER * middle, _CLEAR * spread)
     for calls in run.calls:
         found &= calls <= np.median(calls) * (1 + _MORE_CALLS)
-    return np.zeros_like(found) if bool(found.all()) else found
+    return np.zeros_like(found) if bool(found.all()) else found  # a run that is slow throughout did not stall
 
 
 def _is_more_often(new: StalledSteps, base: StalledSteps) -> bool:
