@@ -158,7 +158,7 @@ def _drawn(seen: RunDetails, series: Series, method: Method, points: int) -> Run
         series = replace(series, stalled=series.stalled & False)  # mark no step as stalled, so that all are drawn
     steady = method.steady(series)
     kept = kept_for_drawing(series.values, points)
-    stalled = stalls(steady.values if series.unit in SPEEDS else steady.values[:0], method.better)
+    stalled = stalls(steady.values if series.unit in SPEEDS else steady.values[:0], method.better)  # else none
     warmup = int(np.searchsorted(kept, steady.dropped))
     # The stalls among the drawn values after warm-up; `stalled` has a mark for each value after warm-up.
     drawn = np.flatnonzero(stalled[kept[warmup:] - steady.dropped]) if len(stalled) else ()

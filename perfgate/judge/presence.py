@@ -219,7 +219,7 @@ def refuse_impossible(evidence: Evidence) -> None:
     is_anchor = isinstance(asks, ChangeClause) and asks.reference == "anchor"
     base_views = subject.anchor_views if is_anchor else subject.base_views
     for views, runs in ((subject.new_views, evidence.new), (base_views, evidence.base)):
-        for view, run in zip(views, runs, strict=False):
+        for view, run in zip(views, runs, strict=False):  # of a limit, no base run is compared
             for member, series in run.items():
                 number, unit = _negative(series)
                 if number is None or (unit != "1" and _may_be_negative(evidence)):

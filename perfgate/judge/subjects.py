@@ -238,7 +238,7 @@ def _side(key: Key, side: _Side, conditions: Collection[str] = ()) -> list[tuple
         for members, view in side
         if key in members or not (view.run.partial or (conditions and _is_elsewhere(key, members, view, conditions)))
     ]
-    return found or [(_NOBODY, view) for _, view in side]
+    return found or [(_NOBODY, view) for _, view in side]  # the metric is absent in all runs
 
 
 def _is_elsewhere(key: Key, members: Iterable[Key], view: RunView, conditions: Collection[str]) -> bool:
