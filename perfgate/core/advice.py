@@ -33,7 +33,7 @@ class ProposedRule(Struct, frozen=True):
     noise: float | None = None
     #: True if the noise was calibrated.
     is_calibrated: bool = False
-    #: A limit that all runs pass, as a proposal.
+    #: The sentence of a limit that all runs pass, as a proposal.
     limit: str | None = None
     #: True if it only warns.
     warns: bool = False
@@ -152,9 +152,9 @@ class FirstGate(Struct, frozen=True):
 
     @property
     def main_rule(self) -> ProposedRule | None:
-        """The rule about the time of a step, else one about another time, else any whose smallest change is known.
+        """The rule about the time of a step, else one about another time, else any; None if there is none.
 
-        None if no smallest change is known.
+        Rules whose smallest change is unknown, or 0 (any change beyond the tolerance), do not count.
         """
         known = [rule for rule in self.advice.rules if rule.fails_from and not rule.warns] if self.advice else []
         of_times = [rule for rule in known if rule.purpose in ("usual", "sum", "cost")] or known

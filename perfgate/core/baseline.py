@@ -157,7 +157,7 @@ class Baseline(Struct, frozen=True):
     past: tuple[Run, ...] = ()
     #: The later runs of the branch of the baseline, by series.
     remembered: tuple[RememberedRuns, ...] = ()
-    #: The hashes of the history that the judge learned from.
+    #: The hashes of the files of the history that the judge learned from, joined.
     history_sha256: str = ""
     #: The differences between the hosts of both sides that the history shows, one for each series.
     hosts: tuple[HostDifference, ...] = ()

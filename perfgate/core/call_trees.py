@@ -161,6 +161,7 @@ def trees_with(trees: Sequence[CallTree], ranks: AbstractSet[str]) -> Sequence[C
 
 def joined_trees(parts: Sequence[Sequence[CallTree]]) -> Sequence[CallTree]:
     """Return the call trees of several files, in order."""
+    # A tuple has its trees in memory; all others are decoded only when they are used.
     if all(isinstance(part, tuple) for part in parts):
         return tuple(chain.from_iterable(parts))
     return JoinedTrees(tuple(part for part in parts if len(part)))
@@ -171,7 +172,7 @@ def joined_trees(parts: Sequence[Sequence[CallTree]]) -> Sequence[CallTree]:
 _CHANGING = (
     (re.compile(r", seq = \d+"), ""),
     (re.compile(r"0x[0-9a-fA-F]{4,}"), "0x"),
-    (re.compile(r"(?<![0-9a-zA-Z])[a-z]?[0-9a-z]{32,}(?![0-9a-zA-Z])"), "*"),
+    (re.compile(r"(?<![0-9a-zA-Z])[0-9a-z]{32,}(?![0-9a-zA-Z])"), "*"),
     (re.compile(r"\(anonymous namespace\)::|\{anonymous\}::|<unnamed>::"), ""),
     (re.compile(r"(?<=\d)ul\b"), ""),
     (re.compile(r"(triton_\w*?)_\d+$"), r"\1"),
@@ -188,7 +189,7 @@ def stable_name(name: str) -> str:
 
 # Calls of a runtime or driver, by their names in CUDA, HIP, and Level Zero or Unified Runtime (XPU). On an XPU, Kineto
 # records each submission twice, as `ur...` of the runtime and inside it as `ze...` of the driver: only `ur...` counts.
-# Waits are calls of the driver. Source: pytorch/kineto `libkineto/src/plugin/xpupti/XpuptiActivityApi.cpp`.
+# Its waits are recorded as `ze...` only. Source: pytorch/kineto `libkineto/src/plugin/xpupti/XpuptiActivityApi.cpp`.
 #: The beginning of the name of any such call.
 IS_RUNTIME = re.compile(r"(?:cu|cuda|hip|ur|pi|ze)[A-Z]")
 #: Calls that launch one kernel; callbacks of the host are excluded.

@@ -9,7 +9,8 @@ from msgspec import Struct
 #: The kind of a cause. `sync`: a new wait for the device. `exposed`: communication that no longer overlaps work.
 #: `host`, `machine`: the host, or the device, has another speed as a whole. `allocator`: more allocations of device
 #: memory. `zeroed`: gradients are set to zero instead of None. `repeated`: the backward pass computes the forward pass
-#: again (checkpointing). `larger`, `smaller`: the same operators on inputs of another size.
+#: again (checkpointing). `larger`, `smaller`: the same operators on inputs of another size. `moved`: calls went at one
+#: place and came at another.
 CauseKind = Literal[
     "appeared",
     "vanished",
@@ -58,7 +59,7 @@ class Cause(Struct, frozen=True):
     #: All places of the same change, `where` first, and the line of the program, if the trace has stacks.
     places: tuple[tuple[str, ...], ...] = ()
     source: str = ""
-    #: The verdicts that it explains, by their names; see `verdict_ids`.
+    #: The verdicts that it explains, by their names: `verdict_ids` of `core.verdicts`.
     verdicts: tuple[str, ...] = ()
     #: The ratio new/base of the number of thread blocks (`larger`, `smaller`), or of the host's own time (`host`).
     factor: float | None = None

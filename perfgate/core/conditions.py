@@ -47,7 +47,7 @@ _LLAMA = "ggml-org/llama.cpp tools/llama-bench/llama-bench.cpp"
 _TRTLLM = "tensorrt_llm/bench/dataclasses/reporting.py"
 #: Every condition, by tool. A name with a dot is a field in another: `server_info.tp_size`.
 TABLE: Mapping[str, tuple[ConditionField, ...]] = {
-    "vllm": (
+    "vllm": (  # also for SGLang, and for InferenceX without `conc` or `precision`
         ConditionField("model", ("model_id", "model", "server_info.model_path"), f"{_SERVE}; {_SGLANG}"),
         ConditionField("backend", ("backend", "endpoint_type", "framework"), f"{_SERVE}; {_SGLANG}"),
         ConditionField("request_rate", ("request_rate",), f"{_SERVE}; {_SGLANG}"),

@@ -34,7 +34,7 @@ class Coverage(Struct, frozen=True, omit_defaults=True):
 
 
 def joined_coverage(parts: Iterable[Coverage]) -> Coverage | None:
-    """Return the coverage of several files together, each counted once; None without any."""
+    """Return the coverage of several files together, each file name counted once; None without any."""
     files = {part.file or part: part for part in parts}.values()
     counts: Counter[str] = Counter()
     for part in files:

@@ -24,7 +24,7 @@ def rounded(values: Iterable[float], digits: int = DRAWN_DIGITS) -> list[float]:
 
 
 class RunDetails(Struct, frozen=True):
-    """One rank of one run, and its statistic in a verdict.
+    """One rank of one run (its label is in `member`), and its statistic in a verdict.
 
     `values` has at most a few hundred values of the run, warm-up included, with its extremes, and `steps` the step of
     each. The first `warmup` of them are warm-up, and `stalls` are positions among them. All are empty for a run that is
@@ -173,7 +173,7 @@ class WorkPlace(Struct, frozen=True):
 
 
 class WorkDifference(Struct, frozen=True):
-    """A count of work that differs: its mean per step on both sides.
+    """A count of work that differs on one rank (and device), the `member`: its mean per step on both sides.
 
     `varies` is True if the count differs between base runs: then the means were compared, as a change with noise.
     """

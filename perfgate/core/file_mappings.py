@@ -156,7 +156,10 @@ class RunCommand(Struct, frozen=True):
 
 
 def is_for_a_shell(words: Sequence[str]) -> bool:
-    """Return whether words look like a line for a shell. The last word may be `;`, which ends `find -exec ... ;`."""
+    """Return whether words look like a line for a shell, such as `make; make x`.
+
+    A word with a blank was quoted, as in `sh -c 'a; b'`. The last word may be `;`, which ends `find -exec ... ;`.
+    """
     if words[0].startswith("!") or not _OPERATORS.isdisjoint(words[:-1]):
         return True
     return any(word.startswith(">") or (word.endswith(";") and " " not in word) for word in words[:-1])

@@ -65,7 +65,7 @@ def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -
 
     Parameters:
         attempts: in order, at least one; all but the first say how many steps were `done`.
-        told: the parts that the log reports; only these and `other` are in the answer.
+        told: the parts that the log reports, `start` and `lost` among them; only these and `other` are in the answer.
         rounding: the parts may exceed the whole by this for each attempt, in s; then nothing is left for `other`.
     """
     parts = dict.fromkeys((part for part in PARTS if part in told), 0.0)
@@ -75,7 +75,7 @@ def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -
         if one.training is None or (following is not None and following.done is None):
             return None
         end = one.last if following is None else following.first - following.before  # up to the next start
-        kept = one.spent if following is None else _kept(one, following.done or 0)
+        kept = one.spent if following is None else _kept(one, following.done or 0)  # it is not None here
         whole += end - one.first + one.before
         parts[START] += one.training - one.first + one.before
         for spent in kept:

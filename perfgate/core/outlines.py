@@ -73,6 +73,7 @@ def more_outlines(first: Outlines, second: Outlines) -> Outlines:
 
 
 def _joined(parts: list[Outline]) -> Outline:
+    """Return the outline of one metric on the ranks of all parts."""
     if len(parts) == 1:
         return parts[0]
     return Outline(

@@ -33,7 +33,7 @@ class PackedTrees(LazyTrees):
 
     def __init__(self, trees: Sequence[CallTree]) -> None:
         self._heads = tuple(_head(tree) for tree in trees)
-        self._data = zlib.compress(pickle.dumps([_packed(tree) for tree in trees]), 1)
+        self._data = zlib.compress(pickle.dumps([_packed(tree) for tree in trees]), level=1)  # quickly
 
     def decode(self) -> tuple[CallTree, ...]:
         """Return the call trees, unpacked."""
@@ -77,7 +77,7 @@ def _table(values: Amounts, unit: float) -> _Table:
     for column in values.T:
         near = sizes[-1] if sizes else 1  # neighbouring groups have nearly the same size
         tried = (near, near + 1, near - 1, *range(1, _MOST_STEPS))
-        some = column[column != 0][:_TRIED]
+        some = column[column != 0][:_TRIED]  # 0 fits each size
         size = next((one for one in tried if one > 0 and _fits(some, one, unit) and _fits(column, one, unit)), None)
         if size is None:
             return np.ascontiguousarray(values).tobytes(), "f8", []

@@ -153,6 +153,7 @@ CARDS = (
         "it says that cards of 2026 reach 1677, at 1600 MHz; Intel's own figure was taken",
     ),
     Card("TPU v4", r"TPU v4", {"bf16": 275.0}, LEVANTER),
+    # JAX calls a v5e `TPU v5 lite`, and a v5p `TPU v5`.
     Card("TPU v5e", r"TPU v5( lite|e)", {"bf16": 197.0}, LEVANTER),
     Card("TPU v5p", r"TPU v5p?", {"bf16": 459.0}, LEVANTER),
     Card("TPU v6e", r"TPU v6( lite|e)", {"bf16": 918.0}, LEVANTER),

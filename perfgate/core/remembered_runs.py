@@ -160,7 +160,7 @@ def changed_facts(runs: Sequence[HistoryRun]) -> ChangedFacts:
     known: dict[str, str] = {}
     last: Mapping[str, Fact] = {}
     for at, run in enumerate(runs):
-        to_compare = {} if run.context == last else run.context
+        to_compare = {} if run.context == last else run.context  # quicker: most runs repeat all facts
         last = run.context
         for name, fact in to_compare.items():
             text = fact_text(fact)

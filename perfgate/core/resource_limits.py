@@ -94,6 +94,7 @@ def parse_limits(text: str) -> Limits:
             raise ValueError(f"the limit {name!r} is given twice")
         digits = value.rstrip("KMGTiB") if name.endswith("_bytes") else value
         unit = UNITS.get(value[len(digits) :] or "B")
+        # 16 digits are beyond any machine, and thousands would be an error of int().
         if not (digits.isascii() and digits.isdigit() and len(digits) < 16) or unit is None:
             example = "64MiB" if name.endswith("_bytes") else "50000"
             raise ValueError(f"{name}={value}: a limit must be a whole number, such as {name}={example}")

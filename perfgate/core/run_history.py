@@ -114,7 +114,7 @@ class HistoryChange(Struct, frozen=True):
 
 
 class HistorySeries(Struct, frozen=True):
-    """One metric in order of its commits, in base units; the arrays are (n,), and NaN if a number is unknown."""
+    """One metric in order of its commits, in base units; the arrays are (n,). Unknown numbers are NaN, and 0 in `n`."""
 
     suite: str
     environment: str
@@ -172,7 +172,7 @@ class HistorySeries(Struct, frozen=True):
 
         Each of them is more than two standard deviations of a run from the level, all on one side, and their mean is
         more than four standard errors from it. None if there are no such runs, if fewer than five other runs are left
-        of the level, and for a level without noise.
+        of the level, and for a level that is 0 or has no noise.
         """
         levels = list(self.levels())
         if not levels or not self.noise > 0 or levels[-1][2] == 0:

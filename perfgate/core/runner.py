@@ -31,7 +31,7 @@ class Qualification(Struct, frozen=True, forbid_unknown_fields=True):
     content_sha256: str = ""
 
     def fault(self) -> str | None:
-        """Return the fault of the file in words, or None."""
+        """Return the fault of the file in words, or None. 1e300 is more than any machine has."""
         return None if all(0 < one.value < 1e300 for one in self.figures.values()) else "has an impossible figure"
 
 

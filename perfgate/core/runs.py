@@ -201,7 +201,7 @@ class Series(Struct, frozen=True, dict=True):
 
     @property
     def settled(self) -> Values:
-        """The values that are not of stalled steps."""
+        """The values outside of stalled steps; elsewhere, `settled` says that the warm-up ended."""
         return self.values if self.stalled is None else self.values[~self.stalled]
 
     @cached_property

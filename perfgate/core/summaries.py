@@ -69,7 +69,7 @@ class Straggler(Struct, frozen=True):
 class TraceView(Struct, frozen=True):
     """The part of a trace that `inspect` shows in addition to its series."""
 
-    #: The way in which a step is divided into parts, `corrected` or `tensorboard`; None without steps.
+    #: How a step is divided into parts: `corrected`, or as `tensorboard` did (torch_tb_profiler); None without steps.
     mode: str | None
     #: `parts` are means over this number of steps and ranks; the last part is the whole step.
     steps: int
@@ -99,7 +99,7 @@ class RunSummary(Struct, frozen=True):
 
 
 class LevelSummary(Struct, frozen=True):
-    """A level of the stored baselines: its runs from `first` to `last`, and the approval that began it."""
+    """A level of the stored baselines: the times of its first and last run, and the approval that began it."""
 
     place: str
     runs: int
@@ -239,7 +239,7 @@ class MeasuredLoad(Struct, frozen=True):
 
 
 class Disturbance(Struct, frozen=True):
-    """A condition of the machine that may make runs differ.
+    """A condition of the machine that may make runs differ: `source` is its name, such as `governor`.
 
     `does_disturb` is True if it does so, and `is_unknown` if the condition cannot be seen here. `command` is a cure
     that a shell can run.
@@ -253,7 +253,7 @@ class Disturbance(Struct, frozen=True):
 
 
 class RuleNeed(Struct, frozen=True):
-    """The noise floor that a rule needs, and the floor of the machine; noise is relative."""
+    """The noise floor that a rule needs, and the floor of the machine; `place` is the rule's file and line."""
 
     rule: str
     place: str
@@ -275,6 +275,7 @@ class Examination(Struct, frozen=True):
     """Everything that `perfgate doctor` found."""
 
     cpus: int
+    #: How long the examination took.
     seconds: float
     loads: tuple[MeasuredLoad, ...]
     disturbances: tuple[Disturbance, ...]

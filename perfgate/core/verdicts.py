@@ -146,6 +146,7 @@ class Verdict(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     #: The unit of the quantities in the rule, for display.
     shown_unit: str | None = None
+    #: The reason for the rule, as its author gave it.
     why: str | None = None
     #: The runs behind the numbers, base runs first.
     runs: tuple[RunEstimate, ...] = ()

@@ -209,6 +209,7 @@ def synonyms(name: str) -> tuple[str, ...]:
     timer = canonical_timer(name[:end])
     if timer != name[:end]:
         return (timer + name[end:],)
+    # An action is the name or its beginning (`get_train_batch.self_cpu_time`), in tables of torch behind a prefix.
     whole = name.removeprefix("[pl][profile]") + "."
     named = next((action for action in _ACTIONS if whole.startswith(action + ".")), None)
     return tuple(name.replace(named, action, 1) for action in _ACTIONS if action != named) if named else ()
