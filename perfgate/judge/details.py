@@ -74,7 +74,7 @@ def _runs(evidence: Evidence) -> Iterator[_RunOfSubject]:
     runs, subject, asks = evidence.runs, evidence.subject, evidence.clause.asks
     reference = runs.anchor if isinstance(asks, ChangeClause) and asks.reference == "anchor" else runs.base
     compared = {view.run.name for view in reference}
-    for view in (*runs.past, *runs.base):  # the anchor is among the past runs, or the same as the base
+    for view in (*runs.past, *runs.base):  # the anchor is among them, unless it is too old
         members = _only(_stored_members(view, evidence), evidence.member)
         yield _RunOfSubject(view.run.name, "base" if view.run.name in compared else "past", members)
     for view, found in zip(subject.new_views, subject.new, strict=True):
