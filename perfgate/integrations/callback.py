@@ -108,7 +108,7 @@ class RecordingCallback:
             )
         except RecorderError as error:
             if not self._has_warned:
-                with suppress(OSError):  # it may be unwritable
+                with suppress(OSError):  # it may be unwritable; a file of something else stays as it is
                     label = None if world_size == 1 else str(rank)
                     add_reason(path_of_rank(self._path, label), "a later training of the same program is not recorded")
             self._say(f"this training is not recorded: {error}")
@@ -165,6 +165,7 @@ class RecordingCallback:
     def _begin_step(self, *metrics: str) -> None:
         """End the loading of data, and begin the step and these metrics."""
         loading = self._begun.get(DATA_TIME)
+        # A checkpoint's span begins after each step in transformers. If it has not ended, nothing was saved.
         self._change(drop=(CHECKPOINT_TIME,), end=(DATA_TIME,), begin=(STEP_TIME, *metrics))
         self._with_loading = loading or self._begun[STEP_TIME]
 

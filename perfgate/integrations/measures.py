@@ -45,7 +45,8 @@ def compile_seconds() -> float:
     times = getattr(sys.modules.get("torch._dynamo.utils"), "compilation_time_metrics", None)
     if not isinstance(times, Mapping):
         return 0.0
-    return sum(sum(seconds) for name, seconds in [*times.items()] if name.endswith(_COMPILED))
+    now = [*times.items()]  # a copy: another thread may compile
+    return sum(sum(seconds) for name, seconds in now if name.endswith(_COMPILED))
 
 
 def record_rates(
@@ -92,7 +93,7 @@ class IdleRecorder(Recorder):
         self._times = self._series.times
         self._doubted = set()
         self._writer = _IdleWriter()
-        self._turns = Turns(None, None, join=False)
+        self._turns = Turns(rank=None, world_size=None, join=False)
         self._counters = None
         self._watch = None
         self._work = LoopWork(self._writer, is_wanted=False)

@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--perfgate-json")
     if path is None:
         return
-    if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
+    if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):  # of pytest-xdist
         raise pytest.UsageError("--perfgate-json: parallel tests slow each other down: run pytest without -n")
     from perfgate.recorder import RecorderError
     from perfgate.recorder.recorder import Recorder
@@ -191,7 +191,7 @@ class PairedBenchmark(_OnceATest):
             new()
             return
         self._begin()
-        if self._option("--perfgate-rounds") < 8:
+        if self._option("--perfgate-rounds") < 8:  # `timed_by_turns` refuses fewer: they cannot show a change of 1 %
             pytest.fail("perfgate_pair needs --perfgate-rounds 8 or more", pytrace=False)
         from perfgate.measuring.in_process import timed_by_turns
 

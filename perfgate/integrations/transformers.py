@@ -116,8 +116,8 @@ class TransformersCallback(RecordingCallback, TrainerCallback):  # type: ignore[
 
     @guarded
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """End the epoch."""
-        self._rate = None
+        """End the epoch; a checkpoint may follow."""
+        self._rate = None  # its last batch may be smaller
         self._change(drop=(DATA_TIME,), end=("epoch",), begin=(CHECKPOINT_TIME,))
         record_peak_memory(self.recorder)
 

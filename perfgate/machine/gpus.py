@@ -23,6 +23,8 @@ from perfgate.machine.channels import NAN, Channel
 _POLICIES = {"power": 0, "thermal": 1, "sync_boost": 2, "board_limit": 3, "reliability": 5}
 #: NVML's numbers for kinds of ECC errors: the errors since the last start of the driver.
 _CORRECTED, _UNCORRECTED, _VOLATILE = 0, 1, 0
+#: NVML's numbers for two clocks (nvmlClockType_t) and for the sensor of the chip's temperature.
+_SM_CLOCK, _MEMORY_CLOCK, _CHIP = 1, 2, 0
 #: The most NVLinks of a board, and the number of NVML's error counters of each.
 _LINKS, _LINK_ERRORS = 18, 4
 #: More mJ than any GPU needs in a second.
@@ -47,6 +49,7 @@ class NvmlDevice:
         self._labels = {"device": str(index)}
         self._device = nvml.nvmlDeviceGetHandleByIndex(index)
         fast, slow = ([one for one in found if self._try(one[1]) is not None] for found in (self._fast(), self._slow()))
+        # Only totals: the growth of a counter includes everything between two readings.
         costly = [one for one in fast if one[0].kind == "total" and self._takes_long(one[1])]
         #: The channels of this sensor, each with its reading.
         self._asked = [one for one in fast if one not in costly]
@@ -80,17 +83,20 @@ class NvmlDevice:
     def _fast(self) -> list[tuple[Channel, Ask]]:
         """The fast channels of NVML with their readings, whether or not the board has them."""
         nvml, device, labels = self._nvml, self._device, self._labels
-        energy = Channel("power", "W", "total", labels, 1e-3, _MOST_POWER, "machine.energy", "J")
+        energy = Channel(
+            "power", "W", "total", labels, scale=1e-3, most=_MOST_POWER, whole="machine.energy", whole_unit="J"
+        )
+        power: tuple[Channel, Ask] = energy, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(device)
+        if self._try(power[1]) is None:  # boards before Volta have no energy counter
+            power = self._channel("power", "W", scale=1e-3), lambda: nvml.nvmlDeviceGetPowerUsage(device)
         found: list[tuple[Channel, Ask]] = [
-            (self._channel("clock.sm", "MHz"), partial(self._busy_clock, 1)),
-            (self._channel("clock.memory", "MHz"), partial(self._busy_clock, 2)),
-            (energy, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(device)),
+            (self._channel("clock.sm", "MHz"), partial(self._busy_clock, _SM_CLOCK)),
+            (self._channel("clock.memory", "MHz"), partial(self._busy_clock, _MEMORY_CLOCK)),
+            power,
             (self._channel("machine.gpu.busy", "%"), lambda: nvml.nvmlDeviceGetUtilizationRates(device).gpu),
         ]
-        if self._try(found[2][1]) is None:  # boards before Volta have no energy counter
-            found[2] = (self._channel("power", "W", 1e-3), lambda: nvml.nvmlDeviceGetPowerUsage(device))
-        for name, policy in _POLICIES.items():
-            lost = Channel(f"machine.gpu.throttled.{name}", "%", "total", labels, 1e-7, 2e9)
+        for name, policy in _POLICIES.items():  # ns in a second, as %; at most twice a second's
+            lost = Channel(f"machine.gpu.throttled.{name}", "%", "total", labels, scale=1e-7, most=2e9)
             found.append((lost, partial(self._violation_time, policy)))
         return found
 
@@ -123,7 +129,7 @@ class NvmlDevice:
 
         heat, processes = self._channel("machine.gpu.temperature", "°C"), self._channel("machine.gpu.processes", "1")
         return [
-            (heat, lambda: nvml.nvmlDeviceGetTemperature(device, 0)),
+            (heat, lambda: nvml.nvmlDeviceGetTemperature(device, _CHIP)),
             (errors("ecc"), ecc),
             (errors("nvlink"), link_errors),
             (processes, lambda: len(nvml.nvmlDeviceGetComputeRunningProcesses(device))),
@@ -194,14 +200,16 @@ class AmdDevice:
         }
         power = next((name for name in _POWER if name in found), None)
         if "energy_accumulator" in found:
+            most, whole = _MOST_TICKS_OF_ENERGY, "machine.energy"
             self._channels["energy_accumulator"] = Channel(
-                "power", "W", "total", labels, _ENERGY_UNIT_J, _MOST_TICKS_OF_ENERGY, "machine.energy", "J"
+                "power", "W", "total", labels, scale=_ENERGY_UNIT_J, most=most, whole=whole, whole_unit="J"
             )
         elif power:
             self._channels[power] = Channel("power", "W", "level", labels)
         for name, limit in _RESIDENCIES.items():
             if name in found and _TICKS in found:
-                self._channels[name] = Channel(f"machine.gpu.throttled.{limit}", "%", "level", labels, 100.0)
+                # A level, because `read` returns the share of the ticks.
+                self._channels[name] = Channel(f"machine.gpu.throttled.{limit}", "%", "level", labels, scale=100.0)
         self._before = found
 
     def _ask(self) -> Mapping[str, float]:

@@ -28,8 +28,9 @@ Readings = Mapping[str, float]
 
 def _after(name: str, text: str) -> float | None:
     """Return the number after a name at the beginning of a line; None without such a line."""
-    at = 0 if text.startswith(name) else text.find(f"\n{name}") + 1
-    if at == 0 and not text.startswith(name):
+    is_first = text.startswith(name)
+    at = 0 if is_first else text.find(f"\n{name}") + 1
+    if at == 0 and not is_first:
         return None
     return float(text[at + len(name) : at + len(name) + _LONGEST_NUMBER].split(None, 1)[0])
 
@@ -137,7 +138,7 @@ def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[Kernel
     """
     processors = os.cpu_count() or 1
     ticks = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-    times = {
+    times = {  # ticks in a second, as % of all processors; `most` is four times the possible, because times vary
         name: Channel(
             f"machine.cpu.{name}", "%", "total", scale=100 / ticks / processors, most=4.0 * ticks * processors
         )
@@ -147,6 +148,7 @@ def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[Kernel
     proc = root / "proc"
     found = [KernelFile(proc / "stat", cpu_times, times)]
     for kind in ("cpu", "memory", "io"):
+        # µs in a second, as %; at most twice a second's.
         total = {"total": Channel(f"machine.pressure.{kind}", "%", "total", scale=1e-4, most=2e6)}
         found.append(KernelFile(proc / "pressure" / kind, pressure, total, is_slow=kind != "cpu"))
     throttled = Channel("machine.cgroup.throttled", "%", "total", scale=100.0)
@@ -175,12 +177,13 @@ def cpu_stat_files(root: Path, pid: int | None) -> list[Path]:
         return []
     paths: list[Path] = []
     for row in rows:  # `0::/place` of cgroup 2, `4:cpu,cpuacct:/place` of cgroup 1
-        _, controllers, place = (*row.split(":", 2), "", "")[:3]
+        _, controllers, place = (*row.split(":", 2), "", "")[:3]  # a row of another form has no place
         if not controllers:
             tops: tuple[str, ...] = ("",)
         else:
             tops = (controllers, "cpu") if "cpu" in controllers.split(",") else ()
         for top in tops:
             folder = root / "sys/fs/cgroup" / top / place.lstrip("/")
+            # In a container, its own group may be at the top.
             paths += [folder / "cpu.stat", root / "sys/fs/cgroup" / top / "cpu.stat"]
     return [path for path in paths if path.is_file()]

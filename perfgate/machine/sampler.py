@@ -108,7 +108,7 @@ class Sampler:
                 add(value, step)
         self._windows += 1
         length = self._interval * 2 ** (self._windows // WINDOWS)
-        self._closes = max(self._closes + length, now + length / 2)
+        self._closes = max(self._closes + length, now + length / 2)  # after a late one, at least half a window
 
     def finish(self, now: float) -> None:
         """Take the last readings, and record the growth of totals in the whole run."""
@@ -171,7 +171,7 @@ def main(arguments: Sequence[str]) -> int:
     sampler = Sampler(sensors, recorder, interval=given.interval)
     sampler.sample(time.monotonic())
     gc.freeze()  # what exists now stays, so it need not be searched for garbage
-    sys.stdout.write("ready\n")  # in one piece: the program reads once, and then closes its end
+    sys.stdout.write("ready\n")  # the last line: the program closes its end then
     sys.stdout.flush()
     with recorder:
         run(sampler, watch, time.monotonic, given.interval)
