@@ -22,6 +22,7 @@ from perfgate.core import Location, Problem
 from perfgate.documents.json import Path, load_json
 
 _AT = re.compile(r" - at (?P<key>`key` in )?`\$(?P<path>.*)`$", re.DOTALL)
+#: `[...]` is any value of an object: msgspec does not say its key.
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]|(?P<any>\[\.\.\.\])")
 _FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
 _VALUE = re.compile(r"Invalid enum value (?P<value>.*)", re.DOTALL)
@@ -97,7 +98,7 @@ Outline = TypeVar("Outline", bound=msgspec.Struct)
 _LAST_FIELD = re.compile(rb'"content_sha256": "([0-9a-f]{64})"\n}\n\Z')
 #: `_LAST_FIELD` is in this many last bytes.
 _LONGEST_END = 128
-#: The last bytes of a file that `encode` wrote: its hash, and the end of the JSON.
+#: The last bytes of a file that `encode` wrote: its hash (64), and the end of the JSON (4).
 END_BYTES = 68
 
 
@@ -176,7 +177,7 @@ class SignedFile(Struct, Generic[Content], frozen=True):
             return msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"
         lists = {name: fields.pop(name) for name in self.rows if name in fields}
         tail = msgspec.json.encode(fields.pop("content_sha256"))
-        text = msgspec.json.format(msgspec.json.encode(fields), indent=2)[:-2]
+        text = msgspec.json.format(msgspec.json.encode(fields), indent=2)[:-2]  # without its end, a line with `}`
         for name, items in lists.items():
             lines = b",\n    ".join(map(msgspec.json.encode, items))
             text += b",\n  %b: [\n    %b\n  ]" % (msgspec.json.encode(name), lines)

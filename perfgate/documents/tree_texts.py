@@ -101,21 +101,21 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         """The tree as causes use it."""
         lines = {node: self.lines[line] for node, line in self.sources}
         nodes = tuple(
-            CallNode(self.names[name][0], cast(NodeKind, self.names[name][1]), parent, lines.get(at, ""))
+            CallNode(self.names[name][0], cast(NodeKind, self.names[name][1]), parent, source=lines.get(at, ""))
             for at, (parent, name) in enumerate(zip(self.parents, self.called, strict=True))
         )
         first = np.array(self.first, np.float64) * 1e-6
         wall = _table(self.wall, self.groups) * NANOSECOND
         mean = wall.mean(axis=1)
         rank_wall = {rank: mean.copy() for rank in self.ranks}
-        for rank, differences in zip(self.ranks, self.rank_walls, strict=False):
+        for rank, differences in zip(self.ranks, self.rank_walls, strict=False):  # `rank_walls` may be empty
             rank_wall[rank][self.rank_nodes] += np.array(differences, np.float64) * (self.rank_unit * NANOSECOND)
         return CallTree(
-            "",
-            nodes,
-            read_only(_table(self.counts, self.groups)),
-            read_only(_table(self.busy, self.groups) * NANOSECOND),
-            read_only(wall),
+            rank="",  # the mean of all ranks
+            nodes=nodes,
+            counts=read_only(_table(self.counts, self.groups)),
+            busy=read_only(_table(self.busy, self.groups) * NANOSECOND),
+            wall=read_only(wall),
             memory=_column(self.memory, len(nodes)),
             peak=self.peak,
             blocks=_column(self.blocks, len(nodes)),

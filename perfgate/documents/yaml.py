@@ -135,7 +135,7 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT, *, loader: A
         document.problems.append(_problem(document.name, "is nested too deep for this Python: lower rule_depth", 1, 1))
     except yaml.MarkedYAMLError as error:
         if error.problem == _NESTED_TOO_DEEP:
-            return load_document(name, data, limits, loader=yaml.SafeLoader)
+            return load_document(name, data, limits, loader=yaml.SafeLoader)  # so that `rule_depth` refuses it
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         cause, advice = str(error.problem or error.context), _indentation_advice(lines[:line])
@@ -188,7 +188,7 @@ def _indentation_advice(lines: Sequence[str]) -> str:
     column, name = next(_starts(last), (0, ""))
     columns = sorted({at for at, other in open_starts if (other == "-") == (name == "-")})
     item = _ITEM.match(before)
-    sentence = before[item.end() :].strip() if item else ""  # the text of an item above a field that is below its text
+    sentence = before[item.end() :].strip() if item else ""  # the text of the item, if a field begins below it
     is_below = name not in ("", "-") and item is not None and column == item.end() + 1
     if is_below and sentence and not _FIELD_STARTS.match(sentence) and sentence[:1] not in "'\"[{|>&*":
         return f"`{name}` needs a field above it: write `- assert: {sentence}`"
@@ -260,7 +260,7 @@ class _Builder(Struct):
         return None if is_alias else self.scalar(event)
 
     def key(self, event: Any, path: Path) -> str:
-        """Return a key of the mapping at `path`, and record its place."""
+        """Return a key of the mapping at `path`, and record its place. It is read as a value at the path ""."""
         name = self.value(event, (*path, "")) if not isinstance(event, yaml.AliasEvent) else None
         if not isinstance(name, str):
             self.refuse("a key must be text" + self.advice(event), event)
@@ -290,7 +290,7 @@ class _Builder(Struct):
             return _WORDS[event.value]
         if not _JSON_NUMBER.fullmatch(event.value):
             return event.value
-        number = float(event.value)
+        number = float(event.value)  # beyond float64 it stays text, which the schema refuses as a number
         whole = re.fullmatch(r"-?[0-9]{1,18}", event.value)
         return event.value if math.isinf(number) else int(event.value) if whole else number
 
