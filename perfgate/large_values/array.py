@@ -200,7 +200,7 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
         if stop - start <= BLOCK:
             return np.add.reduce(self.read(start, stop))
         half = (stop - start) // 2
-        half -= half % 8
+        half -= half % 8  # as numpy does, which adds eight at once
         return self._sum(start, start + half) + self._sum(start + half, stop)
 
     sum = partialmethod(_reduced, np.add)
@@ -249,6 +249,7 @@ def elementwise(function: Callable[..., AnyArray], *inputs: Any) -> Any:
     """
     large = [one for one in inputs if isinstance(one, LargeArray)]
     size = len(large[0])
+    # an array of one value is as a single number
     operands = [one.reshape(()) if isinstance(one, np.ndarray) and one.size == 1 != size else one for one in inputs]
     if any(isinstance(one, LargeArray | np.ndarray) and one.ndim and len(one) != size for one in operands):
         raise ValueError(f"arrays of {', '.join(str(np.size(one)) for one in operands)} values do not fit together")

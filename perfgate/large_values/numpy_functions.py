@@ -19,8 +19,8 @@ CHUNK = 1 << 22
 _SAMPLES = 256
 #: The number of sorted ranges that are kept: each is an open file, and a process can have a few hundred.
 _KEPT = 8
-#: The sorted ranges that are kept, the last used one last: by the identity of a dictionary `ordered`, start and stop,
-#: that dictionary.
+#: The sorted ranges that are kept, the last used one last: by the id of a dictionary `LargeArray.ordered` and a range
+#: in it (start, stop), that dictionary.
 _RECENT: dict[tuple[int, int, int], Ordered] = {}
 
 
@@ -57,7 +57,7 @@ def _sorted_outside(x: LargeArray) -> AnyArray:
         samples.append(chunk[:: max(1, len(chunk) // _SAMPLES)].copy())
         parts.append((start, start + len(chunk)))
     every = np.sort(np.concatenate(samples))
-    edges = every[_SAMPLES // 2 :: _SAMPLES // 2]
+    edges = every[_SAMPLES // 2 :: _SAMPLES // 2]  # with about half a chunk of values between two of them
     after = np.nextafter(edges, np.inf) if x.dtype.kind == "f" else edges + 1
     merged = Spool(x.dtype, x.scratch)
     begins = [start for start, _ in parts]
@@ -97,7 +97,8 @@ def _between(x: LargeArray, first: int, last: int) -> AnyArray:
     if (x.start, x.stop) not in x.ordered and len(x) > CHUNK:
         pieces = [x.read(start, start + _SAMPLES) for start in range(0, len(x) - _SAMPLES, len(x) // _SAMPLES)]
         sample = np.sort(np.concatenate(pieces))
-        near, margin = first / len(x) * len(sample), CHUNK / len(x) / 8 * len(sample)
+        # in ranks of the sample; the margin, on each side, is an eighth of what is sorted at once
+        near, margin = first / len(x) * len(sample), CHUNK / 8 / len(x) * len(sample)
         low, high = sample[[max(0, int(near - margin)), min(len(sample) - 1, int(near + margin) + 1)]]
         below, found, size = 0, [], 0
         for block in x.blocks():
