@@ -97,7 +97,7 @@ class ItemRunner(Struct):
         try:
             found = steps_by_turns(self.listener, top, sides, number, program.results, times)
             path = top / "pair.json"
-            write_pair(path, read_sides(found, program.format, program.mappings), number, "in-turn")
+            write_pair(path, read_sides(found, program.format, program.mappings), number, pairing="in-turn")
         except NoTurns:
             shutil.rmtree(top, ignore_errors=True)
             raise
@@ -148,7 +148,7 @@ class ItemRunner(Struct):
             return
         top = self.folder / "worktrees"
         for path in [path for path in top.glob("*") if path.is_dir()]:
-            remove_worktree(self.commits[0], path.resolve())
+            remove_worktree(self.commits[0], path.resolve())  # any commit: it names the repository
         shutil.rmtree(top, ignore_errors=True)
 
 

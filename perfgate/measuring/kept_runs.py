@@ -72,7 +72,7 @@ def make_folder(folder: Path) -> None:
     """Make a folder for runs if there is none, with a `.gitignore` for all its files. Raises OSError and Refused."""
     refuse_committed(str(folder))
     if folder.exists():
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(exist_ok=True)  # raises FileExistsError if it is a file
         return
     folder.mkdir(parents=True)
     (folder / _IGNORE).write_text("*\n", encoding="utf-8")
@@ -135,7 +135,7 @@ class FilesBefore(Struct, frozen=True):
     #: Relative to the folder.
     globs: tuple[str, ...]
     stamps: frozenset[_Stamp]
-    #: The files before the first run of this process, with their hashes; empty for `EVERYTHING`.
+    #: The files before the first run of this process, with their hashes; empty for `EVERYTHING`, which may be large.
     old: Mapping[Path, bytes]
 
     @classmethod
@@ -283,7 +283,7 @@ def build(path: Path, side: ProgramSide, timeout: float) -> None:
     `path`: a new folder, for the files of the build. `side`: the command, and where it runs. `timeout`: in seconds.
     """
     try:
-        with new_run(path, side, 0) as run:
+        with new_run(path, side, number=0) as run:
             finish(run.start(), timeout)
     except Stopped:  # the user stopped the command: that says nothing about the build
         raise

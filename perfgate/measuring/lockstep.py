@@ -221,6 +221,6 @@ class _Turns(Struct):
         """Give a turn to its side; if that has left, give the first later turn of a side that has not left."""
         while (side := self.sides[side_of_turn(turn, self.base_first, [*self.sides])]).has_left:
             turn += 1
-        if side.is_ready:
+        if side.is_ready:  # otherwise `give` comes here again after the next message
             self.next_turn, self.current = turn + 1, side
             side.go()

@@ -155,7 +155,9 @@ class _PairMaker(Struct):
 
         def make(place: int, base_first: bool, steps: int) -> Mapping[str, Path]:
             inside, globs = top / f"process-{place}", self.options.results
-            return steps_by_turns(self.listener, inside, self.sides, number, globs, times, steps, base_first)
+            return steps_by_turns(
+                self.listener, inside, self.sides, number, globs, times, most_steps=steps, base_first=base_first
+            )
 
         assert self.split is not None
         return short_processes(top, self.split, number, make)

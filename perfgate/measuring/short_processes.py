@@ -94,7 +94,7 @@ def short_processes(top: Path, split: Split, number: int, make: MakeProcesses) -
         made = make(place, base_first, split.turns)
         for side in SIDES:
             found[side].append(read_runs([str(made[side])])[0])
-    order = {"seed": _SEED, "first": [SIDES[not first] for first in firsts]}
+    order = {"seed": _SEED, "first": ["base" if base_first else "new" for base_first in firsts]}
     (top / "order.json").write_text(json.dumps(order) + "\n", encoding="utf-8")
     return {side: _joined(top / f"{side}.json", found[side], split, firsts, number) for side in SIDES}
 
@@ -115,7 +115,7 @@ def _joined(path: Path, runs: Sequence[Run], split: Split, firsts: Sequence[bool
         if len(counted) < split.steps:
             raise RunFailed(f"a short process took {len(known)} steps instead of {1 + split.turns}")
         is_moved = base_first != base_goes_first(str(number))  # then its even steps get odd numbers
-        free += (free - first - is_moved) % 2  # leaves a number out where the order changes
+        free += (free - first - is_moved) % 2  # even like `first`, or the reverse if moved: this may leave a number out
         places = {step: free + at for at, step in enumerate(counted)}
         free += split.steps
         for series in run.series:

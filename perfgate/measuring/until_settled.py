@@ -132,7 +132,7 @@ def run_again_if_suspect(
         if number > 1:
             tell(f"not settled: measuring again, {number - 1} of {options.most_runs - 1}")
         old = [path for pattern in options.results for path in _matches(pattern, keep) if path not in latest]
-        if old and number <= 2:
+        if old and number <= 2:  # only before the first run that is made here there may be results of others
             move_results(old, keep / "before")
         earlier.extend(move_results(latest, keep / str(number - 1)))
         latest = []
@@ -177,7 +177,7 @@ def until_settled(
             with options.watch(head, _time_left(options, number, spent)) if options.watch else nullcontext():
                 paths = measure(number)
             facts |= noted_facts(options, "after")
-            if options.stop == "unless-suspect" and 1 < number < options.most_runs:
+            if options.stop == "unless-suspect" and 1 < number < options.most_runs:  # all are judged together
                 unjudged = paths
                 continue
             report = judge_runs(paths, facts)
@@ -190,6 +190,7 @@ def until_settled(
         if progress != said or not progress:  # a log shows only what is new
             tell(f"{head}: {progress}".rstrip(": "))
         said = progress
+        # an error of a whole run, not of one metric: other runs would have it, too
         is_broken = any(problem.severity == "error" and problem.key is None for problem in report.problems)
         is_final = is_broken or (not waiting and number >= options.fewest_runs)
         if is_final and options.stop != "never":
@@ -218,8 +219,9 @@ def is_open(verdict: Verdict) -> bool:
     if verdict.outcome == "error":
         return verdict.reason == "too-few-runs"
     if verdict.outcome == "fail":
-        is_promised = verdict.at_worst is not None and verdict.reason != "exact"
-        return is_promised and verdict.new is not None and verdict.new.runs == 1
+        # only a change with noise promises to exclude `at_worst`
+        has_noise = verdict.at_worst is not None and verdict.reason != "exact"
+        return has_noise and verdict.new is not None and verdict.new.runs == 1
     return verdict.outcome == "undecided"
 
 

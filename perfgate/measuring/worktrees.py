@@ -30,11 +30,13 @@ def usual_base(policy: str | None = None) -> tuple[str, str]:
     """Return the hash of the commit that a working tree is compared with, and words for it.
 
     The commit is the merge base of HEAD with `policy` (the commit of the rules), or else with the main branch; if there
-    is no older merge base, it is HEAD. The words say if both sides are the same code. Raises Refused (3) without git.
+    is no older merge base, it is HEAD. The words say if both sides are the same code. Raises Refused (3) without git:
+    with the exit code 3.
     """
     head = git("rev-parse", "--verify", "HEAD^{commit}", what="HEAD is not a commit").decode().strip()
     for ref in (policy,) if policy else _MAIN:
         with suppress(Refused):
+            # `what` is for the message, which nobody sees
             found = git("merge-base", head, f"{ref}^{{commit}}", what="").decode().split()[0]
             name = ref.removeprefix("refs/").removeprefix("remotes/").removeprefix("heads/")
             if found != head:
@@ -71,7 +73,7 @@ def add_worktree(commit: Commit, top: Path) -> None:
 
 
 def remove_worktree(commit: Commit, top: Path) -> None:
-    """Remove a worktree with all files that the program left in it. Raises Refused (3) if git fails."""
+    """Remove a worktree, even a locked one, with all files that the program left. Raises Refused (3) if git fails."""
     with suppress(Refused):  # git does not know it if `git worktree add` was interrupted
         _in_repository(commit)("worktree", "remove", "--force", "--force", str(top))
     rmtree(top, ignore_errors=True)
