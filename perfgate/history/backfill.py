@@ -1,9 +1,10 @@
 """Choose the commits to measure, to find the commit of a change: `perfgate history backfill`.
 
-The change is between two measured runs. At first all commits between them are equally likely. Then each run near them
-counts: it has normal noise around the level before the change, or around the level after it. A measurement of a commit
-shows whether the change is in a later commit. So it shows most if the change is as likely to be in a later commit as
-not. The commits are ordered by the information (in bits, the entropy) that each one adds.
+The change is after the commit of one measured run, up to that of another. At first all commits of this range are
+equally likely. Then each run near it counts: it has normal noise around the level before the change, or around the
+level after it. A measurement of a commit shows whether the change is in a later commit. So it shows most if the change
+is as likely to be in a later commit as not. The commits are ordered by the information (in bits, the entropy) that each
+one adds.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def backfill_plan(series: HistorySeries, change: HistoryChange, line: CommitLine
         bits[at] = added
         parts += [_cut(before, first, at), _cut(before, at + 1, last)]
     suspects = tuple(
-        BackfillCommit(commit, float(before[i]), float(here[i]), bits.get(i, 0.0), runs[start + 1 + i])
+        BackfillCommit(
+            commit, before=float(before[i]), here=float(here[i]), bits=bits.get(i, 0.0), runs=runs[start + 1 + i]
+        )
         for i, commit in enumerate(commits)
     )
     return BackfillPlan(series, change, suspects, tuple(suspects[i] for i in bits))
@@ -62,7 +65,7 @@ def _posterior(
     """
     point = change.point
     first, last = max(point.first - _NEAR, 0), min(point.last + _NEAR, len(series.runs) - 1)
-    spread = max(series.noise, 1e-9) * abs(point.before) or 1e-300
+    spread = max(series.noise, 1e-9) * abs(point.before) or 1e-300  # of a run, not relative to the level
     known = [(place, float(series.values[i])) for i in range(first, last + 1) if (place := places[i]) is not None]
     log_likelihood = np.zeros(count)
     for place, value in known:

@@ -163,7 +163,7 @@ def _scaled(values: FloatArray, like: FloatArray) -> FloatArray:
 class FoundStep(Struct, frozen=True):
     """A step of one environment: its commit is after the place `low` (see `coordinates`), up to `high`."""
 
-    panel: int
+    panel: int  # its number
     step: PanelStep
     #: The run that made the step clear.
     seen: HistoryRun
@@ -193,7 +193,7 @@ class EventGroup(Struct):
             return None
         if any(one.sign != clear.sign and one.machine != clear.machine for one in self.steps):
             return None  # the machine moved one way and the code another
-        return abs(self.low + self.high - clear.low - clear.high)
+        return abs(self.low + self.high - clear.low - clear.high)  # twice that of the middles of the ranges
 
     def away(self, panel: int, moved: MovedSeries, at: float, low: float, high: float) -> float:
         """Return the distance of a change point in commits; -1 if it cannot belong to this event.
@@ -232,7 +232,8 @@ def coordinates(found: LoadedHistory) -> dict[str, float]:
         at = -1.0
         for run in one.runs:
             known = found.line.place(run.commit) if found.line else rank[run.commit or run.id]
-            at = max(at, known if known is not None else at)  # a run without a commit is near the one before it
+            # never before the last run: without a commit it is near that one, and by time an old commit may follow
+            at = max(at, known if known is not None else at)
             places[run.id] = at
     return places
 

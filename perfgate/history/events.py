@@ -110,8 +110,8 @@ def _event(
     return HistoryEvent(
         hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()[:_ID_LETTERS],
         *(kind, state, own.good, own.bad, own.likely),
-        len(line.between(own.good.commit, own.bad.commit)) or None if line else None,
-        tuple(changes),
+        commits=(len(line.between(own.good.commit, own.bad.commit)) or None) if line else None,
+        changes=tuple(changes),
         facts=own.facts,
         ended=ended,
         approval=approval,
@@ -126,7 +126,7 @@ def _range(group: EventGroup, panels: Sequence[EventPanel], commits: Mapping[str
     """
     facts: dict[tuple[str, str, str], None] = {}  # a set that keeps its order
     with_facts = 0
-    found: tuple[HistoryRun, HistoryRun, HistoryRun] | None = None
+    found: tuple[HistoryRun, HistoryRun, HistoryRun] | None = None  # good, likely, bad
 
     def evidence(panel: int) -> float:
         """Return the sum of the sizes of the changes, each divided by the width of its interval."""
@@ -151,7 +151,7 @@ def _range(group: EventGroup, panels: Sequence[EventPanel], commits: Mapping[str
             found = (good, likely, bad)
     assert found is not None
     good, likely, bad = found
-    is_same = good.commit is not None and good.commit == bad.commit
+    is_same = good.commit is not None and good.commit == bad.commit  # then the code did not change
     return EventRange(good, likely, bad, tuple(facts), is_same or with_facts >= _MACHINE_SHARE * len(group.all()))
 
 
@@ -162,7 +162,8 @@ def _range(group: EventGroup, panels: Sequence[EventPanel], commits: Mapping[str
 
 def _with_hidden(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -> list[EventRange]:
     """Return the ranges with `hidden`. `moved` are the change points of each event."""
-    # by series and first run of a change: the facts of the event of the machine that it belongs to
+    # by series and first run of a change: the facts of its event, none of an event of the code; a change without an
+    # event has its own facts
     known = {
         (id(one.series), one.change.likely.id): own.facts if own.is_machine else ()
         for changes, own in zip(moved, ranges, strict=True)

@@ -98,7 +98,7 @@ def render_benchmark_data(found: LoadedHistory) -> bytes:
                 entries[f"{place.suite} {place.environment}{tail}"] = _entries(own, place.runs, tool, found.line)
     newest = max((run.time for place in found.environments for run in place.runs), default="1970-01-01T00:00:00Z")
     document = {"lastUpdate": _milliseconds(newest), "repoUrl": "", "entries": entries}
-    return (
+    return (  # without commands of a CI system, because a job may print it; `\u0023` is `#` in JSON
         b"window.BENCHMARK_DATA = %b\n" % without_bracket_commands(json.dumps(document, indent=2), "\\u0023").encode()
     )
 
@@ -188,6 +188,7 @@ def _sample(family: str, one: HistorySeries, value: float) -> str:
 
 
 def _labelled(about: Mapping[str, str]) -> str:
+    # a job may print the labels, so no line of them is a command of a CI system
     safe = ([without_commands(one_line(line)) for line in text.split("\n")] for text in about.values())
     escaped = ("\n".join(lines).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for lines in safe)
     return ",".join(f'{name}="{text}"' for name, text in zip(about, escaped, strict=True))
@@ -208,8 +209,8 @@ def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
     """Write an experiment for each suite and environment, with a run for each remembered run.
 
     Returns the lines to print. `target`: a folder, `sqlite:///FILE` or the URL of a tracking server. Metrics are in
-    base units; their names are those of series, with the letters that MLflow allows. A run that is there already, by
-    the tag `perfgate.run` (its last one), is not written again. Raises ImportError without mlflow.
+    base units; their names are those of series, with the letters that MLflow allows. A run that has the tag
+    `perfgate.run`, which is written last, is complete, and not written again. Raises ImportError without mlflow.
     """
     try:
         from mlflow import MlflowClient
@@ -272,7 +273,6 @@ def send_to_wandb(found: LoadedHistory, target: str) -> list[str]:
 
     Returns the lines to print. The id of a run is a hash of the suite and the environment, so a later export replaces
     it. Nothing about this machine is written, which was not measured. Raises ImportError without wandb.
-
     `target`: the folder of an offline run (`wandb sync` uploads it), or `online`, for the server of wandb's login.
     """
     try:

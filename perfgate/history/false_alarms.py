@@ -35,7 +35,8 @@ _BASE_RUNS = 10
 def false_alarms(rule: Rule, column: HistoryColumn, rows: Sequence[int]) -> tuple[int, int]:
     """Return the number of false alarms of a rule about a series, and the number of runs that were judged.
 
-    `rows`: the positions in the column of the runs that count, oldest first.
+    `rows`: the positions in the column of the runs that count, oldest first. (0, 0) if the noise, which is relative,
+    cannot be known, because a value is not positive.
     """
     values, errors = column.values[rows], column.errors[rows]
     if not len(values) or not np.isfinite(values).all() or values.min() <= 0:
@@ -43,8 +44,11 @@ def false_alarms(rule: Rule, column: HistoryColumn, rows: Sequence[int]) -> tupl
     points = find_change_points(values, errors=errors, better=column.better)
     noise = noise_between_runs(values, errors)
     prior = None if noise is None else (noise.prior.s0, noise.prior.d0)
-    relative = np.square(np.nan_to_num(errors / values))
-    measures = [RunMeasure(value, 1, None, error, 0, True) for value, error in zip(values, relative, strict=True)]
+    relative = np.square(np.nan_to_num(errors / values))  # the variance of the logarithm
+    measures = [
+        RunMeasure(value, n=1, n_effective=None, within_variance=error, dropped=0, settled=True)
+        for value, error in zip(values, relative, strict=True)
+    ]
     alarms = runs = 0
     for start, end in pairwise([0, *(point.index for point in points), len(values)]):
         level = measures[start:end]
@@ -67,6 +71,7 @@ def _red(
 ) -> Iterator[bool]:
     """Yield for each run of a level, from the sixth on, whether a clause is red."""
     if isinstance(asks, LimitClause):
+        # red if the confidence bound of the run on the good side is beyond the limit
         reach = (-1 if asks.upper else 1) * normal_quantile(rule.settings.confidence)
         limit = LimitTerms(bound=asks.bound.value, comparator=asks.comparator)
         for run in level[RUNS_THAT_SHOW_NOISE:]:
@@ -76,12 +81,13 @@ def _red(
     terms = _terms(rule, asks, column, prior)
     for i in range(RUNS_THAT_SHOW_NOISE, len(level)):
         base = level[max(i - _BASE_RUNS, 0) : i]
+        # a comparison with the anchor or with other ranks is not replayed
         yield asks.reference == "baseline" and judge_runs(base, [level[i]], terms).outcome == "fail"
 
 
 def _terms(rule: Rule, asks: ChangeClause, column: HistoryColumn, prior: tuple[float, float] | None) -> ChangeTerms:
     """Return the terms by which the judge decides a clause about a change; `prior` is the noise between runs."""
-    sides: dict[str, Better] = {"upper": "lower", "lower": "higher"}
+    sides: dict[str, Better] = {"upper": "lower", "lower": "higher"}  # on the upper side, lower is better
     terms = ChangeTerms(
         statistic=column.name.statistic,
         tolerance=asks.relative,

@@ -92,7 +92,7 @@ def month_file(records: Sequence[HistoryRecord], tool: str) -> bytes:
     for (name, unit, better, kind), rows in sorted(columns.items()):
         column = MonthColumn(
             *(dict(name.key.labels), name.statistic, name.rank, unit, better, kind),
-            values=[digits_of(one.value, DIGITS[0]) or 0.0 for _, one in rows],
+            values=[digits_of(one.value, DIGITS[0]) or 0.0 for _, one in rows],  # `or` for the type: never None
             at=None if len(rows) == len(records) else [at for at, _ in rows],
             errors=_known([digits_of(one.error, DIGITS[1]) for _, one in rows]),
             n=_known([one.n for _, one in rows]),
@@ -110,12 +110,16 @@ def month_file(records: Sequence[HistoryRecord], tool: str) -> bytes:
         "metrics": by_metric,
     }
     body = b",\n".join(b"%b: %b" % (msgspec.json.encode(k), _lines(v)) for k, v in fields.items())
+    # the hash replaces the last %b; it is that of the file with an empty one
     unsigned = b'{%b,\n"content_sha256": "%%b"}\n' % body.replace(b"%", b"%%")
     return unsigned % hashlib.sha256(unsigned % b"").hexdigest().encode()
 
 
 def _lines(value: object) -> bytes:
-    """Return JSON with one line for each metric, so that git stores a new month as a small difference."""
+    """Return a field as JSON; `metrics`, the only object of lists, has a line for each metric.
+
+    So git stores a new month as a small difference.
+    """
     if isinstance(value, dict) and value and isinstance(next(iter(value.values())), list):
         rows = (b"%b: %b" % (msgspec.json.encode(k), msgspec.json.encode(v)) for k, v in value.items())
         return b"{\n%b}" % b",\n".join(rows)
@@ -221,7 +225,7 @@ def _of_month(name: str, data: bytes, wanted: MetricFilter | None) -> tuple[Hist
     except (msgspec.MsgspecError, ValueError) as error:
         return _damaged(name, f"does not have the form of a history: {violation(error).message}")
     read = month.suite, month.identity, runs, (), columns, tuple(month.metrics), month.content_sha256
-    return HistoryFile(*read), []
+    return HistoryFile(*read), []  # `()`: only a file of one run has `values`
 
 
 def _is_as_written(data: bytes) -> bool:

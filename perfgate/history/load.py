@@ -83,7 +83,7 @@ def load(
     problems += [problem for history in stored for problem in history.problems]
     if ref is not None:
         refs = [ref, f"refs/remotes/origin/{ref}"]
-    else:  # the branch of most runs
+    else:  # the branch of most runs; that of the server first, because a local one may be old
         most = Counter(run.ref for history in stored for run in history.runs if run.ref).most_common(1)
         refs = [*(name for branch, _ in most for name in (f"refs/remotes/origin/{branch}", branch)), "HEAD"]
     line = commit_line(refs)
@@ -92,7 +92,7 @@ def load(
         levels = approvals(store, one.suite, one.environment)
         series, notes = series_of(one, line, levels)
         runs = tuple(one.runs[place] for place in order_of(one.runs, line).places)
-        notes += proposals(series, runs) if metric is None else ()
+        notes += proposals(series, runs) if metric is None else ()  # `metric` may leave the other name out
         about = one.suite, one.environment, one.identity, runs, tuple(series), levels, one.metrics, tuple(notes)
         histories.append(EnvironmentHistory(*about))
     return LoadedHistory(tuple(histories), tuple(dict.fromkeys(problems)), line)
@@ -144,7 +144,7 @@ def approvals(store: Store, suite: str, environment: str) -> tuple[ApprovedLevel
     """
     paths, _ = store.paths(f"{suite}/{environment}")
     firsts: dict[str, str] = {}
-    for path in paths:
+    for path in paths:  # SUITE/ENVIRONMENT/LEVEL/RUN.json
         if kind_of(path) == "run":
             firsts.setdefault(path.split("/")[2], path)
     found = []
@@ -155,7 +155,7 @@ def approvals(store: Store, suite: str, environment: str) -> tuple[ApprovedLevel
             continue
         level, adopts = head.level, tuple(head.level.adopts)
         found.append(
-            ApprovedLevel(
+            ApprovedLevel(  # without a parent it is the first level
                 level.name, head.time, head.commit, level.by, level.reason, level.pr, adopts, level.parent is None
             )
         )

@@ -73,7 +73,7 @@ def noise_between_runs(values: FloatArray, errors: FloatArray | None = None) -> 
     if len(values) < FEWEST_RUNS or values.min() <= 0 or values.min() == values.max():
         return None
     relative = np.full(len(values), np.nan) if errors is None else errors[known] / values
-    points = find_change_points(values, errors=relative * values)
+    points = find_change_points(values, errors=relative * values)  # in the unit of the values, NaN if unknown
     bounds = [0, *(point.index for point in points), len(values)]
     blocks = [block for level in pairwise(bounds) for block in _blocks(level)]
     runs = sum(end - start for start, end in blocks)
@@ -85,7 +85,7 @@ def noise_between_runs(values: FloatArray, errors: FloatArray | None = None) -> 
     within = np.square(relative[np.isfinite(relative)])
     usual = float(np.median(within)) if len(within) else 0.0
     variance = robust_variance(residuals, freedom)
-    prior = learned_prior(variance, freedom, usual, DEFAULT, _MOST_FREEDOM)
+    prior = learned_prior(variance, freedom, within=usual, believed=DEFAULT, most=_MOST_FREEDOM)
     return LearnedNoise(prior, runs, _wander(logs, variance))
 
 
@@ -169,7 +169,7 @@ def learned_priors(
             from perfgate.history.hosts import without_hosts
 
             logs, taken = without_hosts(np.log(values), [of_each[int(at)] for at in column.at[rows]], hosts)
-            values, errors = np.exp(logs), errors * np.exp(logs) / values
+            values, errors = np.exp(logs), errors * np.exp(logs) / values  # the relative errors stay
         noise = noise_between_runs(values, errors)
         if noise is not None:
             name, prior = (column.name.key, column.name.statistic, column.name.rank), noise.prior
@@ -211,7 +211,8 @@ def runs_since(
         if column.name not in wanted or is_exact(column) or not len(rows) or values.min() <= 0:
             continue
         points = find_change_points(values, errors=errors)
-        if measured and is_cut and not points:  # the runs to judge begin with the first since then, which was not read
+        # the judge takes blocks of ten from the first of these runs, which without a change point was not read
+        if measured and is_cut and not points:
             continue
         first = points[-1].index if points else 0
         kept = [i for i in range(first, len(rows)) if since[column.at[rows[i]]]]
@@ -220,5 +221,5 @@ def runs_since(
             labels = tuple(history.runs[at].label for at in column.at[rows[kept]].tolist())
             name = (column.name.key, column.name.statistic, column.name.rank)
             numbers = tuple(values[kept].tolist()), tuple(variances.tolist())
-            found.append(RememberedRuns(*name, branch, *numbers, labels, measured))
+            found.append(RememberedRuns(*name, branch, *numbers, labels, is_measured=measured))
     return tuple(found)

@@ -30,7 +30,7 @@ from perfgate.rules.ruleset import DerivedMetric, Rule
 from perfgate.rules.syntax.sentence import RankChoice
 from perfgate.workspace.options import Refused
 
-#: A run has at most this many numbers: those of rules first, then the longest times.
+#: A run has at most this many numbers: those of rules first, then those that are not times, then the longest times.
 MOST_VALUES = 2000
 
 
@@ -83,7 +83,7 @@ def values_of(
         groups.setdefault(series.key.without_members(), {})[series.key.member()] = series
 
     def seconds(members: Iterable[Series]) -> float:
-        """Return the time that a metric took, or infinity if its unit is not a time."""
+        """Return the time that a metric took, by its values or its summary; infinity if its unit is not a time."""
         return sum(
             (float(one.values.sum()) or one.aggregate.get("total", 0.0)) if one.unit == "s" else math.inf
             for one in members
@@ -205,6 +205,7 @@ def run_file(record: HistoryRecord, tool: str, left_out: int = 0) -> bytes:
     for one in sorted(record.values, key=lambda one: one.name):
         key = one.name.key
         identity = key.metric, dict(key.labels), one.name.statistic, one.name.rank, one.unit, one.better, one.kind
+        # `or` is for the type: a value is never None
         value, error = digits_of(one.value, DIGITS[0]) or 0.0, digits_of(one.error, DIGITS[1])
         values.append(StoredValue(*identity, value, error, one.n, digits_of(one.n_effective, DIGITS[2])))
     return RUN_FILE.encode(

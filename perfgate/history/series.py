@@ -108,15 +108,15 @@ def _ordered(
     found = HistorySeries(
         *(history.suite, history.environment, column.name, column.unit, column.better, column.kind),
         *(runs, values, errors, n_effective, n),
-        tuple(changes(points, runs, column.name.key.metric)),
-        int((rank >= 0).sum()) - 1 - newest,
-        math.nan,
+        changes=tuple(changes(points, runs, column.name.key.metric)),
+        missing_since=int((rank >= 0).sum()) - 1 - newest,  # the runs after its newest one
+        noise=math.nan,  # see below
     )
     level_of_run = np.empty(len(values))
     for start, end, level in found.levels():
         level_of_run[start:end] = level
     rows = np.flatnonzero(level_of_run)
-    # the relative standard deviation of a run around its level, by the median deviation
+    # the relative standard deviation of a run around its level (a level of 0 has none), by the median deviation
     noise = 1.4826 * np.median(np.abs(values[rows] / level_of_run[rows] - 1)) if len(rows) else math.nan
     return replace(found, noise=float(noise))
 
@@ -124,7 +124,10 @@ def _ordered(
 def with_short_levels(
     series: HistorySeries, line: CommitLine | None, levels: Sequence[ApprovedLevel], newest: int
 ) -> HistorySeries:
-    """Return a series with only the changes of its newest runs, but also those whose old level soon returned."""
+    """Return a series with only the changes of its newest runs, but also those whose old level soon returned.
+
+    `find_change_points` leaves these out, unless `lasting` is 0.
+    """
     start = max(len(series.values) - newest, 0)
     values, errors = series.values[start:], series.errors[start:]
     points = [
@@ -155,10 +158,10 @@ def _changes(
         until = later[0].index if later else len(runs)
         yield HistoryChange(
             *(point, likely, good, bad),
-            len(between) or None,
-            None if back is None else runs[back.index],
-            _approval(decided, runs, point.first, min(point.last + _LATE, until)),
-            tuple(differences(runs[point.index - 1], likely, often)),
+            commits=len(between) or None,
+            went_away=None if back is None else runs[back.index],
+            approval=_approval(decided, runs, point.first, min(point.last + _LATE, until)),
+            facts=tuple(differences(runs[point.index - 1], likely, often)),
         )
 
 
@@ -176,7 +179,7 @@ def _is_back(point: ChangePoint, later: ChangePoint, earlier: Sequence[ChangePoi
 def _approval(
     decided: Sequence[ApprovedLevel], runs: Sequence[HistoryRun], start: int, end: int
 ) -> ApprovedLevel | None:
-    """Return the newest approval of runs from `start` to before `end`, by its commit, or by its time if it has none."""
+    """Return the newest approval of the runs `start` to `end` - 1: by its commit, or without one by its time."""
     near = runs[start:end]
     commits = {run.commit for run in near if run.commit}
     first, last = runs[start - 1].time, near[-1].time

@@ -119,7 +119,7 @@ def short_commit(commit: str | None) -> str:
 def commits_of_same_files(store: Store, record: HistoryRecord) -> list[str]:
     """Return the short commits of the remembered runs of the same files; those of compacted months are left out."""
     folder = f"{HISTORY}/{record.suite}/{environment_name(record.identity)}"
-    names = (path.removesuffix(".json").split("-") for path in store.paths(folder)[0])
+    names = (path.removesuffix(".json").split("-") for path in store.paths(folder)[0])  # TIME-COMMIT-ID
     return [name[-2] for name in names if name[-1] == record.run.id]
 
 
@@ -272,7 +272,7 @@ def read_file(store: Store, path: str, wanted: MetricFilter | None) -> tuple[His
     except (OSError, UnsafeName) as error:
         return _problem(store, path, f"cannot be read: {why(error)}")
     file, problems = decode(str(store.location(path)), data, wanted)
-    month = MONTH_FILE.search(path)
+    month = MONTH_FILE.search(path)  # its second group is the beginning of the hash
     if file is not None and month and not hashlib.sha256(data).hexdigest().startswith(month[2]):
         return _problem(store, path, f"has other runs than the file that was written here; {REMEDY}")
     if file is not None and path.split("/")[1:3] != [file.suite, environment_name(file.identity)]:

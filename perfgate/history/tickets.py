@@ -29,6 +29,7 @@ class Told(Struct, frozen=True):
     """What a ticket says about its event, as its marker stores it."""
 
     event: str
+    #: The state of the event, or `gone` if the history no longer had it.
     state: str
     #: The worst change, and a hash of everything but numbers.
     size: float
@@ -41,6 +42,7 @@ class Told(Struct, frozen=True):
         """Return the marker of an event as it is now."""
         runs = [run.label for run in (event.last_good, event.first_bad, event.likely)]
         series = sorted(f"{one.suite}/{one.environment}/{one.name}" for one in event.changes)
+        # `*`: an event that nothing hides has the hash that tickets had before there was `hidden`
         rest = repr((event.kind, runs, event.commits, series, event.facts, event.causes, event.owners, *event.hidden))
         suites = ",".join(sorted({_hash(one.suite) for one in event.changes}))
         return cls(event.id, event.state, _worst(event).change, _hash(rest), suites)

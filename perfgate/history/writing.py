@@ -110,6 +110,7 @@ def compact(store: WritableStore, before: str | None = None) -> tuple[list[str],
     paths, problems = listed(store, HISTORY)
     months: dict[Month, list[str]] = {}
     for path in paths:
+        # `name`: a month or the file of one, `2026-11` or `2026-11-HASH.json`; empty for a file above those
         _, suite, environment, name, *_ = (*path.split("/"), "", "")
         if name and not suite.startswith("_"):  # not the ledger
             months.setdefault((suite, environment, name[:7]), []).append(path)
@@ -228,6 +229,7 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
         if not record.values:
             raise Refused(f"{run.name} has no numbers to remember: see `perfgate inspect {run.source}`", 3)
         refuse_line_breaks(record, run.name)
+        # results of one commit must not be remembered as those of another one, too
         known, own = commits_of_same_files(store, record), short_commit(record.run.commit)
         same = {one for one in known if one.startswith(own) or own.startswith(one)}  # a user may name fewer digits
         if own != "none" and (others := sorted({*known} - same - {"none"})):

@@ -47,7 +47,7 @@ def read_bencher(file: imported_runs.ImportFile) -> imported_runs.Imported:
         return imported_runs.Imported(
             (), document.problems or (Problem("error", "is not an object", Location(file.name)),)
         )
-    if "results" not in document.data:
+    if "results" not in document.data:  # a report
         return imported_runs.of_results(file, "bencher")
     runs = tuple(_of_perf(document, document.data, faults))
     return imported_runs.Imported(runs, (*document.problems, *faults.problems))
@@ -60,7 +60,7 @@ def _of_perf(
     by_testbed: dict[str, list[tuple[imported_runs.AboutRun, HistoryValue]]] = {}
     for path, line in imported_runs.objects(document, data.get("results"), ("results",), faults):
         names = {part: _field(line.get(part), "name") for part in ("branch", "testbed", "benchmark")}
-        measure = line.get("measure") or line.get("metric_kind")
+        measure = line.get("measure") or line.get("metric_kind")  # its name in older versions
         slug = _field(measure, "slug") or _field(measure, "name")
         if names["benchmark"] is None or slug is None:
             faults.say("a result needs a benchmark and a measure; left out", document.locate(path))
@@ -72,8 +72,8 @@ def _of_perf(
             if based is None:
                 faults.say("a metric has no finite value; left out", document.locate(place))
             elif time is not None:
-                value = imported_runs.numbered(f"{names['benchmark']}.{slug}", *based, None)
-                about = imported_runs.AboutRun(time, _field(point.get("version"), "hash"), names["branch"])
+                value = imported_runs.numbered(f"{names['benchmark']}.{slug}", *based, better=None)
+                about = imported_runs.AboutRun(time, commit=_field(point.get("version"), "hash"), ref=names["branch"])
                 by_testbed.setdefault(names["testbed"] or "", []).append((about, value))
     for testbed, rows in by_testbed.items():
         place_facts: dict[str, Fact] = {"testbed": testbed} if testbed else {}

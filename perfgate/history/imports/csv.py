@@ -147,7 +147,7 @@ def _row(cells: Mapping[str, str], faults: Faults, at: Location) -> tuple[AboutR
     unit = cells.get("unit", "").strip()
     based, error = faults.in_base_unit(number, unit, lambda: at), _number(cells, "error")
     if error is not None:
-        error = abs((in_base_unit(error, unit) or (error,))[0])
+        error = abs((in_base_unit(error, unit) or (error,))[0])  # with an unknown unit, it stays as the value does
     if based is None or error == math.inf:
         raise ValueError(f"the value or its error in {unit} is too large")
     one = numbered(metric, *based, better)  # type: ignore[arg-type]
@@ -161,6 +161,7 @@ def _row(cells: Mapping[str, str], faults: Faults, at: Location) -> tuple[AboutR
         n=_count(cells),
         n_effective=_number(cells, "n_effective"),
     )
+    # the columns of the commit, the branch and the host have the names of the fields
     about = AboutRun(utc_time(cells["time"]), *(cells.get(name, "").strip() or None for name in AboutRun._fields[1:]))
     return about, one, cells.get("run", "").strip()
 

@@ -54,7 +54,7 @@ class Imported(Struct, frozen=True):
 
     runs: Iterable[ImportedRun]
     problems: tuple[Problem, ...] = ()
-    #: The number of runs of each branch, if `runs` can be read only once.
+    #: The number of runs of each branch, if it is known before `runs` are made; None to count them.
     refs: Counter[str | None] | None = None
 
 
