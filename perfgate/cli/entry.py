@@ -150,7 +150,7 @@ class _Commands(SuggestingGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the name, the command and its arguments. A former name is replaced, with a message on stderr."""
         if now := _EARLIER.get(args[0]):
-            words = " ".join(word for word in now if word != "show")
+            words = " ".join(word for word in now if word != "show")  # `rules` alone shows, too
             tell(f"`perfgate {args[0]}` is now `perfgate {words}`; the old name will go in the next release")
             args = [*now, *args[1:]]
         return super().resolve_command(ctx, args)
@@ -206,7 +206,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         return stop.exit_code
-    except SystemExit:  # click exits with 1 on a broken pipe, which would look like a regression
+    except SystemExit:  # the end of a completion; or click's 1 on a broken pipe, which would look like a regression
         return 0 if VARIABLE in os.environ else USAGE
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED

@@ -70,7 +70,7 @@ def screen() -> Screen:
     is_forced = os.environ.get("FORCE_COLOR", "0") not in ("", "0")
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower()
     colour = not os.environ.get("NO_COLOR") and (is_forced or is_capable)
-    return Screen(width, colour, not encoding.startswith(("utf", "cp65001")))
+    return Screen(width, colour, ascii_only=not encoding.startswith(("utf", "cp65001")))  # cp65001: UTF-8 of Windows
 
 
 def is_watched() -> bool:
@@ -97,6 +97,7 @@ def progress() -> Iterator[None]:
         if monotonic() >= due:
             due, is_shown = monotonic() + 0.1, True
             part = f"{100 * read // size}%" if size else f"{read >> 20} MiB"
+            # 9 columns: `reading ` and a free one at the end, so that the line does not wrap.
             line = one_line(f"{part} of {name}", ascii_only=seen.ascii_only)[: seen.width - 9]
             click.echo(f"\rreading {line}\x1b[K", err=True, nl=False, color=True)
 

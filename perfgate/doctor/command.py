@@ -77,7 +77,7 @@ class CommandRuns(Struct):
 
     def load(self, metric: str, labels: Mapping[str, str] | None = None, statistic: str | None = None) -> MeasuredLoad:
         """Return the floors of a metric. Labels and statistic are those of a rule; None for all, and for the usual."""
-        stem = metric.removesuffix(".time")
+        stem = metric.removesuffix(".time")  # a Recorder with counters writes `step.cpu_time` beside `step.time`
         separate, pinned, base, new = (
             _values(runs, metric, labels, statistic) for runs in (self.separate, self.pinned, self.base, self.new)
         )
@@ -87,7 +87,8 @@ class CommandRuns(Struct):
     def whole(self) -> MeasuredLoad:
         """Return the floors of the time of the whole command."""
         times, cpu_times = (self.costs.get(f"{COMMAND}{name}", []) for name in ("time", "cpu_time"))
-        return MeasuredLoad("the whole command", floors_of(times, (), cpu_times, ((), ())), is_users=True)
+        floors = floors_of(times, pinned=(), cpu_times=cpu_times, pairs=((), ()))
+        return MeasuredLoad("the whole command", floors, is_users=True)
 
 
 def measure_command(plan: CommandPlan, folder: Path, cpu: int | None) -> CommandRuns:
@@ -98,7 +99,7 @@ def measure_command(plan: CommandPlan, folder: Path, cpu: int | None) -> Command
     found, began = CommandRuns(), time.monotonic()
     _separate(plan, folder, found, 0)
     rounds = _rounds(plan, time.monotonic() - began, found)
-    takes_turns = has_time = not found.notes
+    takes_turns = has_time = not found.notes  # `_rounds` notes that there is too little time
     with listening() as listener:
         for number in range(rounds):
             if number:
@@ -205,14 +206,15 @@ def needs_of_command(ruleset: Ruleset, runs: CommandRuns) -> Iterator[RuleNeed]:
     """Yield the floor that each rule needs, and the floor that its metric has in the runs of the command."""
     rules = {rule.name: rule for rule in ruleset.rules}
     asked = {rule.name for rule, _ in _change_rules(ruleset)}
-    for plan in plans(Case(ruleset, (), Baseline(runs=tuple(runs.separate)), today())):
+    for plan in plans(Case(ruleset, new=(), baseline=Baseline(runs=tuple(runs.separate)), today=today())):
+        # Bytes and counts have no noise, so the trouble of their plans says that they are compared without it.
         if plan.rule not in asked or (plan.trouble is not None and "without noise" in plan.trouble):
             continue
         load = runs.load(plan.metric, plan.labels, plan.statistic)
         if plan.at_worst is not None:
             yield _need(str(plan.at), rules[plan.rule], plan.at_worst, load)
         elif not load.floors:
-            yield RuleNeed(plan.rule, str(plan.at), 0.0, None, plan.metric)
+            yield RuleNeed(plan.rule, str(plan.at), needs=0.0, floor=None, measured_on=plan.metric)
 
 
 def _need(place: str, rule: Rule, at_worst: float, load: MeasuredLoad) -> RuleNeed:

@@ -67,6 +67,7 @@ def snapshot(root: Path, seconds: float) -> Snapshot:
 
 def quietest_cpu(before: Snapshot, after: Snapshot, allowed: Collection[int]) -> int | None:
     """Return the allowed processor that was used least between two snapshots, the last of equal ones."""
+    # The last one, because the system itself prefers the first processors.
     known = [cpu for cpu in sorted(allowed) if cpu in before.busy and cpu in after.busy]
     return min(reversed(known), key=lambda cpu: after.busy[cpu] - before.busy[cpu], default=None)
 
@@ -127,7 +128,8 @@ def _load(root: Path, cpus: int) -> Disturbance:
     words = _text(root / "proc/loadavg").split()
     if not words:
         return _unknown("load")
-    return Disturbance("load", f"{words[0]} in the last minute, with {cpus} processors", float(words[0]) > cpus)
+    text = f"{words[0]} in the last minute, with {cpus} processors"
+    return Disturbance("load", text, does_disturb=float(words[0]) > cpus)
 
 
 def _steal(before: Snapshot, end: Snapshot, cpus: int) -> Disturbance:
@@ -149,7 +151,7 @@ def _waiting(before: Snapshot, after: Snapshot) -> Disturbance:
 def _limit(root: Path, before: Snapshot, end: Snapshot) -> Disturbance:
     """The CPU limit of the control group, and the share of the time in which it stopped the group."""
     name, quota = "CPU limit", None
-    for path in cpu_stat_files(root, None):
+    for path in cpu_stat_files(root, None):  # `cpu.max` of cgroup 2, two files of cgroup 1; no limit is `max` or -1
         words = _text(path.with_name("cpu.max")).split() or [
             _text(path.with_name(f"cpu.cfs_{one}_us")).strip() for one in ("quota", "period")
         ]

@@ -56,7 +56,7 @@ def floors_of(
         floor_of_runs("separate", separate),
         floor_of_runs("pinned", pinned),
         floor_of_runs("cpu-time", cpu_times),
-        floor_of_runs("three-runs", separate, 3),
+        floor_of_runs("three-runs", separate, new_runs=3),
         floor_of_pairs(*pairs),
     )
     return tuple(floor for floor in found if floor is not None)
@@ -148,14 +148,14 @@ def measure_loads(seconds: float, cpu: int | None, clock: Callable[[], float] = 
         if number >= FEWEST and clock() - began > seconds:
             break
         for kind, times in found.items():
-            _round(kind, times, cpu, base_first=number % 2 == 0)
+            _round(kind, times, cpu, new_first=number % 2 == 0)
     return [
         MeasuredLoad(LOADS[kind], floors_of(times.separate, times.pinned, times.cpu_times, (times.base, times.new)))
         for kind, times in found.items()
     ]
 
 
-def _round(kind: str, times: _LoadTimes, cpu: int | None, *, base_first: bool) -> None:
+def _round(kind: str, times: _LoadTimes, cpu: int | None, *, new_first: bool) -> None:
     """Measure a load once in each way; the sides of the pair begin by turns, too."""
     with running(kind) as take:
         steps = take(STEPS)
@@ -165,11 +165,12 @@ def _round(kind: str, times: _LoadTimes, cpu: int | None, *, base_first: bool) -
         with running(kind, {cpu}) as take:
             times.pinned.append(median(wall for wall, _ in take(STEPS)))
     with ExitStack() as stack:
-        sides = [stack.enter_context(running(kind)) for _ in range(2)]
+        sides = [stack.enter_context(running(kind)) for _ in range(2)]  # base and new
         walls: tuple[list[int], list[int]] = ([], [])
         for step in range(STEPS):
-            first = (step + base_first) % 2
+            first = (step + new_first) % 2
             for side in (first, 1 - first):
-                walls[side].append(sides[side](1)[0][0])
+                ((wall, _),) = sides[side](1)
+                walls[side].append(wall)
     times.base.append(median(walls[0]))
     times.new.append(median(walls[1]))

@@ -28,8 +28,8 @@ Round = Callable[[], Mapping[str, Figure]]
 _FEWEST = 3
 #: The steps of a known load in a round, the bytes that a step of the load `memory` moves, and the most processes.
 _STEPS, _COPIED, _MOST_PROCESSES = 60, 2 * (32 << 20), 32
-#: The bytes that are written to the disk in a round.
-_WRITTEN = 64 << 20
+#: The bytes that are written to the disk in a round, in this many blocks.
+_WRITTEN, _BLOCKS = 64 << 20, 64
 #: The bytes of a copy within a GPU, and from or to it; and the number of copies.
 _WITHIN, _BETWEEN, _COPIES = 512 << 20, 64 << 20, 16
 #: The rows of the matrices, the products between two readings of the clock, and the least time of all products in s.
@@ -78,14 +78,18 @@ def _steps_per_second(take: TakeSteps) -> float:
 
 def _disk() -> float:
     """Write a temporary file in the working directory to its disk; return the bytes per second."""
-    block = os.urandom(_WRITTEN >> 6)
+    block = os.urandom(_WRITTEN // _BLOCKS)
     with tempfile.TemporaryFile(dir=Path.cwd()) as file:
         began = perf_counter()
-        for _ in range(64):
+        for _ in range(_BLOCKS):
             file.write(block)
         file.flush()
         os.fsync(file.fileno())
         return _WRITTEN / (perf_counter() - began)
+
+
+def _nothing() -> None:
+    """Do nothing while the GPU works."""
 
 
 class CardProbe:
@@ -98,6 +102,7 @@ class CardProbe:
     def __init__(self, torch: Any, nvml: Any, number: int) -> None:
         self._torch, self._nvml = torch, nvml
         self.name, self._device = f"GPU {number}", f"cuda:{number}"
+        # NVML numbers all GPUs; torch may see only some of them.
         uuid = getattr(torch.cuda.get_device_properties(number), "uuid", None)
         asked = ("nvmlDeviceGetHandleByUUID", f"GPU-{uuid}") if uuid else ("nvmlDeviceGetHandleByIndex", number)
         self._handle = nvml_answer(nvml, *asked)
@@ -125,7 +130,7 @@ class CardProbe:
             found[f"clock under load of {self.name}"] = Figure(clock, "1/s")
         return found
 
-    def _seconds(self, work: Callable[[], object], times: int, meanwhile: Callable[[], object] = bool) -> float:
+    def _seconds(self, work: Callable[[], object], times: int, meanwhile: Callable[[], object] = _nothing) -> float:
         """Start `work` on the GPU some times, and call `meanwhile`; return the seconds until the GPU is done."""
         self._torch.cuda.synchronize(self._device)
         began = perf_counter()

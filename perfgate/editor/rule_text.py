@@ -28,10 +28,10 @@ from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
 
 #: For each suite, the metrics of its stored runs with their base units.
 StoredMetrics = Mapping[str, Mapping[str, str]]
-#: The fields at the top of a file, and those that a rule file may have.
-_KEY = re.compile(r"^([A-Za-z_]\w*):", re.MULTILINE)
 #: No mark is longer, and nothing is offered after this column: a sentence is far shorter, and both take time.
 _LONGEST = 4000
+#: The fields at the top of a file, and those that a rule file may have.
+_KEY = re.compile(r"^([A-Za-z_]\w*):", re.MULTILINE)
 _FIELDS = frozenset({"version", "suite", "environment", "pairs", "unread", "defaults", "metrics", "rules"})
 
 
@@ -224,6 +224,7 @@ def offers(text: str, line: int, column: int, stored: StoredMetrics | None = Non
     start = column - len(begun)
     metrics = _metrics(text, stored or {})
     found = [Offer(*offer, start) for offer in _fitting(written, before, metrics)]
+    # If no word begins so, an editor may still find one that contains the letters.
     return [offer for offer in found if offer.text.startswith(begun)] or found
 
 
@@ -266,7 +267,7 @@ def can_begin(written: Written, text: str) -> bool:
     try:
         parse_sentence(text) if written.kind == "sentence" else parse_expression(text)
     except SentenceError as error:
-        return error.start >= len(text)
+        return error.start >= len(text)  # only the end is wrong: more words must follow
     return True
 
 

@@ -132,7 +132,7 @@ def _items(server: RuleServer, params: types.CompletionParams) -> list[types.Com
             label=offer.text,
             kind=_KINDS[offer.kind],
             detail=offer.meaning,
-            sort_text=f"{number:05d}",
+            sort_text=f"{number:05d}",  # editors sort by this text
             text_edit=types.TextEdit(_range(document, place.line, offer.start, place.character), offer.text),
         )
         for number, offer in enumerate(offers(document.source, place.line, place.character, stored))
