@@ -67,7 +67,7 @@ def ratio_of(base: RunMeasure, new: RunMeasure) -> RunMeasure:
     within = None
     if base.within_variance is not None and new.within_variance is not None:
         within = base.within_variance + new.within_variance
-    effective = [run.n_effective for run in (base, new) if run.n_effective is not None]
+    effective = [run.n_effective for run in (base, new) if run.n_effective is not None]  # empty for single numbers
     return RunMeasure(value, min(base.n, new.n), sum(effective) or None, within, max(base.dropped, new.dropped), True)
 
 
