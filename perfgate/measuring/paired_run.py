@@ -213,7 +213,9 @@ def steps_by_turns(
         stack.callback(lambda: end_all(programs.values()))
         for name, run in runs.items() if base_first else reversed(runs.items()):
             programs[name] = run.start({**fair_environment(), TURN: listener.getsockname(), SIDE: name})
-        by_turns, fault = play(listener, programs, base_first, *times, most_steps)
+        # The order of the starts alternates between pairs; `play` gets base before new and alternates by `base_first`.
+        in_order = {name: programs[name] for name in sides}
+        by_turns, fault = play(listener, in_order, base_first, *times, most_steps)
         if not by_turns and fault in (None, NO_HOOK):
             raise NoTurns(NO_HOOK)
         if fault is not None and any(ran_out_of_memory(run.log) for run in runs.values()):

@@ -99,6 +99,18 @@ def test_short_processes_end_early_and_are_one_pair(tmp_path: Path) -> None:
         assert series["steps"] == [*range(one, one + 8), *range(other, other + 8)]
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_base_goes_first_in_the_even_steps_of_every_second_pair(tmp_path: Path, number: int) -> None:
+    side = ProgramSide(tuple(hooked(tmp_path)), tmp_path, {"STEPS": "12"})
+    with listening() as listener:
+        steps_by_turns(listener, tmp_path / "pair", {"base": side, "new": side}, number, (), (30, 30))
+    # A side writes that a step has ended when it begins the next one.
+    begun = [f"{turn[0]}{int(turn[1:]) + 1}" for turn in (tmp_path / "turns.txt").read_text().split()]
+    for step in range(2, 11):
+        is_base_first = begun.index(f"b{step}") < begun.index(f"n{step}")
+        assert is_base_first == ((step % 2 == 0) == (number == 1)), (step, begun)
+
+
 def test_a_process_that_ends_too_soon_is_said(tmp_path: Path) -> None:
     made = first_pair(tmp_path, 9)
     with pytest.raises(RunFailed, match="a short process took 9 steps instead of 11"):
