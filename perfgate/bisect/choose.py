@@ -1,9 +1,10 @@
 """Choose the next position to measure: the one with the most expected information for its cost.
 
-A cell is the gaps between two neighbouring measured positions. The information of a measurement is the mutual
-information of its value and the cell of the largest change: Lindley, "On a measure of the information provided by an
-experiment" (1956); MacKay, "Information-based objective functions for active data selection" (1992). It is integrated
-over a grid of values. Measured positions are candidates, too: a repeated measurement of an end shows drift and noise.
+A gap is between two neighbouring positions; the gaps between two neighbouring measured positions are a cell. The
+information of a measurement is the mutual information of its value and the cell of the largest change: Lindley, "On a
+measure of the information provided by an experiment" (1956); MacKay, "Information-based objective functions for active
+data selection" (1992). It is integrated over a grid of values. Measured positions are candidates, too: a repeated
+measurement of an end shows drift and noise.
 """
 
 from __future__ import annotations
@@ -107,6 +108,7 @@ def _outcomes(found: Posterior, position: int) -> tuple[FloatArray, FloatArray, 
     steps = np.append((np.arange(count) < cell).astype(np.float64), 0.0)
     steps[cell] = float(position == high)
     in_cell = (hypotheses.cells == cell) & (low < position < high)
+    # for each case of `_BEFORE`: the hypotheses that have these changes in the cell; for () all of them
     parts = [np.flatnonzero(in_cell[:, list(columns)].all(axis=1)) for columns in _BEFORE]
     owner = np.concatenate(parts)
     is_before = np.repeat(_IS_BEFORE, [len(part) for part in parts], axis=0)

@@ -97,6 +97,7 @@ def stored_ends(values: dict[int, list[float]]) -> StoredEnds:
     )
     squares = sum(len(ones) * pvariance(ones) for ones in logs.values() if ones)  # exactly 0 if all are equal
     freedom = sum(len(ones) - 1 for ones in logs.values() if ones)
+    # as many degrees of freedom as the fewest runs of one end have
     is_known = freedom + 1 >= _FEWEST_RUNS and squares > 0
     return StoredEnds(levels, (math.sqrt(squares / freedom), min(freedom, _MOST_FREEDOM)) if is_known else None)
 
@@ -225,6 +226,7 @@ class Design(Struct, frozen=True):
             return 0.0
         _, level, pull = self._at(noise)
         steps = np.concatenate([pull[1], [0.0]])  # the last one is for cell -1
+        # the b column 1 is the drift
         return float(level[1] - found.weight @ (steps[found.cells] * found.mean).sum(axis=1))
 
 
@@ -242,7 +244,7 @@ def _columns(model: Model, measurements: Sequence[Measurement]) -> list[tuple[Fl
     hours = np.array([one.hours for one in measurements])
     sessions = np.array([one.session for one in measurements])
     drift = (hours - hours.mean(), float(hours.max() - hours.mean()), _DRIFT)
-    offsets = [
+    offsets = [  # the first session has none
         ((sessions == session).astype(np.float64), float(session == sessions.max()), _SESSION)
         for session in np.unique(sessions[sessions >= 0])[1:]
     ]

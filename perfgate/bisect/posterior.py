@@ -32,11 +32,11 @@ from perfgate.bisect.measurements import Design, Hypotheses, IntArray, Measureme
 from perfgate.stats.distributions import FloatArray, normal_tail
 
 #: The sizes of a change: the ratio of neighbouring ones, and the standard deviation of each, relative to it, so that
-#: they overlap. The smallest is twice the tolerance (as in `at_worst`), and reaches down to it.
+#: they overlap. The smallest is twice the tolerance, which a pass of `check` excludes, and reaches down to it.
 _SIZE_STEP, _SIZE_SPREAD = 2.0, 0.35
 #: The largest size of a change, as a logarithm: a factor of 20.
 _LARGEST = 3.0
-#: The standard deviation of a second change, relative to the largest one.
+#: The standard deviation of a second change, relative to the largest one; its mean is 0.
 _OTHER_SPREAD = 0.5
 #: The prior probability that nothing changed, and that of a second change if something changed.
 _NOTHING, _ANOTHER = 0.15, 0.15
@@ -119,7 +119,7 @@ def posterior(model: Model, measurements: Sequence[Measurement]) -> Posterior:
     found, design = _weighed(model, measurements, edges, weights)
     for _ in range(_ROUNDS if math.isfinite(model.tails) else 0):
         weights = (model.tails + 1) / (model.tails + design.squares(found.noise, found.hypotheses))
-        weights[: len(model.stored)] = 1  # means of runs
+        weights[: len(model.stored)] = 1  # means of runs, so none is far off
         found, design = _weighed(model, measurements, edges, weights)
     return found
 
@@ -138,7 +138,7 @@ def _weighed(
         groups.append(_two_changes(design, log_noise, sizes, widths, np.flatnonzero(mass > 1e-6 * mass.sum())))
     peak = max(float(group.log_weight.max()) for group in groups)
     log_total = peak + math.log(sum(float(np.exp(group.log_weight - peak).sum()) for group in groups))
-    parts = [group.moments(log_total) for group in groups]
+    parts = [group.moments(log_total) for group in groups]  # weight, mean, covariance, sum of weight * noise^2
     weight, mean, covariance = (np.concatenate(values) for values in zip(*(part[:3] for part in parts), strict=True))
     found = Hypotheses(np.concatenate([group.cells for group in groups]), weight, mean, covariance)
     noise = math.sqrt(sum(part[3] for part in parts))
@@ -146,7 +146,7 @@ def _weighed(
     changed = _in_cells(found, weight, weight * is_apart, len(widths))
     cells = _largest(found, weight, len(widths))
     another, drift = float(weight[found.cells[:, 1] >= 0].sum()), design.drift(noise, found)
-    nothing, prediction = float(weight[0]), design.predict(noise)
+    nothing, prediction = float(weight[0]), design.predict(noise)  # the first hypothesis has no change
     log_density = log_total - len(measurements) / 2 * math.log(2 * math.pi)
     return Posterior(
         model, edges, cells, changed, nothing, another, noise, drift, found, prediction, log_density
@@ -288,7 +288,7 @@ def _mixture(
 def agreed_posterior(model: Model, measurements: Sequence[Measurement]) -> Posterior:
     """Return `posterior`; without the stored runs if the machine is probably another one now.
 
-    The density of the stored runs, given all new measurements, is compared on the same machine and on another one.
+    The density of the stored runs, given the new measurements, is compared with the highest one of another machine.
     """
     alone = posterior(replace(model, stored=()), measurements)
     if not model.stored:
@@ -296,5 +296,5 @@ def agreed_posterior(model: Model, measurements: Sequence[Measurement]) -> Poste
     found = posterior(model, measurements)
     log_same = found.log_density - alone.log_density
     log_other = len(model.stored) * -math.log(_OTHER * math.sqrt(2 * math.pi)) + math.log(_ODDS)
-    same = 1 / (1 + math.exp(min(log_other - log_same, 700.0)))  # the probability of the same machine
+    same = 1 / (1 + math.exp(min(log_other - log_same, 700.0)))  # of the same machine; exp(710) overflows
     return found if same >= _SAME else alone

@@ -152,10 +152,10 @@ def prior_of(ruleset: Ruleset, run: Run, baseline: Baseline, pairing: str | None
 def _measured(ruleset: Ruleset, run: Run, baseline: Baseline | None = None) -> tuple[Evidence, MeasuredSide]:
     """Return the evidence about the one rule in a run, and the measured metric. Raises NoMetric."""
     rule: Rule = ruleset.rules[0]
-    case = Case(ruleset, (run,), baseline or Baseline(), today(), {})
+    case = Case(ruleset, new=(run,), baseline=baseline or Baseline(), today=today(), facts={})
     runs = JudgedRuns.of((run,), Baseline(), ruleset.metrics, ruleset.conditions)
     found = find_subjects(rule.sentence, runs)
-    subjects = [one for one in found if one.new[0]]
+    subjects = [one for one in found if one.new[0]]  # empty if the run lacks it
     name = rule.sentence.subject_text
     if not subjects:
         trouble = next((f"{name}: {one.trouble}" for one in found if one.trouble), None)
@@ -179,7 +179,7 @@ def _why_absent(name: str, run: Run) -> str:
         errors.reverse()  # the reason why they cannot be computed is the last one
     if errors:
         return errors[0]
-    names = sorted(
+    names = sorted(  # those of the whole command are last
         {series.key.metric for series in run.series}, key=lambda metric: (metric.startswith(COMMAND), metric)
     )
     has = f"it has {listed(names)}" if names else "it has no metrics"
@@ -193,4 +193,6 @@ def _value(evidence: Evidence, found: RunMeasure, unit: str) -> MetricValue:
         raise NoMetric(f"{key} is not a positive number, so a relative change does not exist")
     better = direction(key.metric, evidence.unit, evidence.rule.better)
     statistic = evidence.shown_statistic
-    return MetricValue(str(key), statistic, unit, better, found.value, found.within_variance or 0.0, evidence.unit)
+    return MetricValue(
+        str(key), statistic, unit, better, found.value, within=found.within_variance or 0.0, run_unit=evidence.unit
+    )

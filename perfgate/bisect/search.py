@@ -25,7 +25,7 @@ _REPRODUCED = 0.6
 #: If the ends show no change, at most this part of the runs is used for them.
 _ENDS = 0.5
 #: A change is excluded if the ends differ by more than the tolerance with a smaller probability than this, and if their
-#: interval excludes twice the tolerance, as `at_worst` does.
+#: interval excludes twice the tolerance, as that of a pass of `check` does.
 _EXCLUDED = 0.008
 #: If the noise is unknown, each end is measured this many times before a change is excluded.
 _FEWEST_ENDS = 4
@@ -132,6 +132,7 @@ def search(
         fault = next((evidence.skipped[end] for end in (0, last) if end in evidence.skipped), None)
         is_over = not fault and (len(evidence.measurements) >= terms.most_runs or not measurer.may_go_on())
         if fault or (is_over and found is None):
+            # no suspects and nobody blamed; a change of 0, from -1 to infinity; runs, but no `more_runs` or posterior
             nothing = (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None
             return SearchResult("undecided", *nothing, fault or USED_UP)
         if is_over and found:
@@ -169,6 +170,7 @@ def _outcome(found: Posterior, terms: Terms, evidence: Measurements) -> BisectOu
     is_enough = found.model.d0 + len(evidence.measurements) >= _KNOWN or all(
         counts[end] >= _FEWEST_ENDS for end in ends
     )
+    # the last two numbers of `_ends` are the interval
     if is_enough and found.exceeds(bound) <= _EXCLUDED and max(map(abs, _ends(found, terms, evidence)[1:])) < 2 * bound:
         return "not-reproduced"
     only_ends = counts.keys() <= ends
@@ -183,6 +185,7 @@ def _is_found(found: Posterior, terms: Terms, evidence: Measurements, largest: f
     low, high = int(found.edges[cell]), int(found.edges[cell + 1])
     is_last = all(position in evidence.skipped for position in range(low + 1, high))
     is_there = found.nothing <= _THERE * doubt and found.cells[cell] >= largest
+    # the last condition: the probability of a change in this cell, if there is a change at all
     return bool(is_last and is_there and found.changed[cell] >= (1 - doubt) * (1 - found.nothing))
 
 

@@ -145,6 +145,7 @@ def _stored(file: Path, positions: int) -> StoredMeasurement:
         sizes = (one.within / _MOST, one.at / _LATEST, 0.0 if one.value is None else one.value / _LARGEST)
         are_counts = all(type(count) is int and 0 <= count < _MOST for count in counts)
         are_sizes = abs(one.log_value) < _LARGEST_LOG and all(0 <= size < 1 for size in sizes)
+        # no name of an item or a file has the character 0
         is_in_list = are_counts and max(one.position, one.beside) < positions
         if is_in_list and are_sizes and "\0" not in one.item + one.results + (one.skipped or ""):
             return one
