@@ -216,8 +216,8 @@ class Column(Struct, eq=False):
         return [int(step) for part in parts for step in part[-2:]][-2:]
 
     def has_steps_of(self, other: Column) -> bool:
-        """Return whether another column got the same steps, in the same parts."""
-        if len(self.earlier) != len(other.earlier) or self.steps != other.steps:
+        """Return whether another column got the same steps, in the same parts; False for columns that came whole."""
+        if self.whole or other.whole or len(self.earlier) != len(other.earlier) or self.steps != other.steps:
             return False
         pairs = zip(self.earlier, other.earlier, strict=True)
         return all(one is its or (len(one) == len(its) and np.all(one == its)) for one, its in pairs)

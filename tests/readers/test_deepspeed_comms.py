@@ -194,3 +194,10 @@ def test_the_tables_of_the_docs():
     row = found['collective.reduce_scatter_tensor{caller="reduce_scatter_fn", size="678.86 MB"}']
     assert dict(row.aggregate) == {"count": 80, "total": 1527.17 / 1000}
     assert dict(found['collective.reduce_scatter_tensor{size="678.86 MB"}'].aggregate)["count"] == 40
+
+
+def test_calls_beside_timers_have_no_steps():
+    timers = "".join(f"[Rank 0] time (ms) | fwd: {number}.00 | bwd: 2.00\n" for number in range(1, 11))
+    run = run_of(timers + CALL.format(9.46) * 30)
+    found = {series.key.metric: (len(series.values), series.steps is None) for series in run.series}
+    assert (found["forward"], found["collective.all_reduce"]) == ((10, False), (30, True))
