@@ -42,6 +42,8 @@ OpenScratch: TypeAlias = Callable[[], ScratchFile]
 Ordered: TypeAlias = dict[tuple[int, int], AnyArray]
 #: The number of values that are read at once.
 BLOCK = 1 << 18
+#: The value of one item that decides a reduction of truths.
+_SETTLED_BY = {np.logical_or: True, np.maximum: True, np.logical_and: False, np.minimum: False}
 
 
 class Spool:
@@ -191,7 +193,7 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
         for block in self.blocks():
             part = ufunc.reduce(block)
             found = part if found is None else ufunc(found, part)
-            if self.dtype == np.bool_ and found == (ufunc is np.logical_or):
+            if self.dtype == np.bool_ and _SETTLED_BY.get(ufunc) == found:
                 break  # the rest changes nothing
         return ufunc.reduce(np.empty(0, self.dtype)) if found is None else found
 

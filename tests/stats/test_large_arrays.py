@@ -55,6 +55,8 @@ def test_numpy_functions_have_the_same_bits(name: str) -> None:
         *(lambda v: np.quantile(v, (0.001, 0.5, 0.99)), lambda v: np.clip(v, 0.3, 0.4), lambda v: v[v > 0.3]),
         *(lambda v: v[1:] - 2 * v[:-1], lambda v: (v <= 0.3).astype(np.float64).mean(), lambda v: 1 / v[7:]),
         *(lambda v: v[np.array([3, -1, 40])], lambda v: v[-1], lambda v: v[::-1], lambda v: (v > 9).any()),
+        *(lambda v: (v > 0.35).max(), lambda v: (v > 0.35).min(), lambda v: (v > 0.35).all(), lambda v: (v > 9).max()),
+        *(lambda v: (np.arange(len(x)) == len(x) - 1).max() and (v == x[-1]).max(), lambda v: (v == x[0]).min()),
         *(lambda v: np.isin(x[5:9], v), lambda v: np.isin(v, x[5:9]), lambda v: np.array_equal(v, x)),
         *(lambda v: np.sort(v[11:]), lambda v: np.median(v[11:]), lambda v: np.concatenate([v, x[:3]])),
         *(lambda v: np.bincount((v * 10).clip(0).astype(np.int64), minlength=3)[:3], lambda v: v.tolist()),
