@@ -178,7 +178,7 @@ def until_settled(
                 paths = measure(number)
             facts |= noted_facts(options, "after")
             if options.stop == "unless-suspect" and 1 < number < options.most_runs:  # all are judged together
-                unjudged = paths
+                unjudged, longest = paths, max(longest, time.monotonic() - began - spent)
                 continue
             report = judge_runs(paths, facts)
         except RunFailed as error:

@@ -17,6 +17,7 @@ from perfgate.measuring.until_settled import MeasuringOptions, until_settled
     [
         (None, [1, 5]),  # the first run, then all of them
         (35, [1, 3]),  # the time ends after the third
+        (55, [1, 3]),  # the third was twice as long, and so might be the fourth
         (5, [1]),
     ],
 )
@@ -27,7 +28,7 @@ def test_all_runs_are_judged(
     numbers: list[int] = []
 
     def measure(number: int) -> list[Path]:
-        clock[0] += 10
+        clock[0] += 10 if number < 3 else 20
         return [Path(str(at)) for at in range(number)]
 
     def judge(paths: Any, facts: Any) -> Any:
