@@ -56,7 +56,7 @@ def open_level(found: Candidates, approval: Approval) -> list[str]:
         level = _level(found, approval)
         lines = found.write(level, found.store, keep_all=approval.keep_all, only=level.adopts)
         if level.parent is not None:
-            shown = LedgerEntry("approved", [], level.adopts, found.environment, level.reason)
+            shown = LedgerEntry("approved", metrics=level.adopts, environment=found.environment, reason=level.reason)
             record_evidence(found.store, found.ruleset.suite, shown)
     before, now = len(found.loaded.history.levels.get(level.parent or "", ())), len(found.runs)
     if now >= min(before, RUNS_THAT_SHOW_NOISE) or found.loaded.baseline.priors:
@@ -136,7 +136,7 @@ def _add(found: Candidates, history: History, by: str | None, rotate: bool, keep
     lines = found.write(history.level(head), found.store, keep_all=keep_all, by=by)
     anchored = {run.stored.path for run in history.anchor(head)}
     for run in held[: max(0, len(found.runs) - room)]:
-        if run.path not in anchored:  # budgets are counted from these
+        if run.path not in anchored:  # later levels are compared with these
             found.store.remove(run.path)
             lines.append(f"removed {found.store.location(run.path)}")
     return lines
@@ -154,7 +154,7 @@ def _level(found: Candidates, approval: Approval) -> StoredLevel:
     name, reason = found.level_name(parent, approval.reason), utf8_text(approval.reason)
     who = utf8_text(approval.by or surroundings.who())
     anchor = parent is None or approval.reset_anchor
-    return StoredLevel(name, parent, reason, who, approval.pr, anchor, heads[:-1], adopts)
+    return StoredLevel(name, parent, reason, who, approval.pr, anchor, settles=heads[:-1], adopts=adopts)
 
 
 def _adopted(found: Candidates, names: Iterable[str]) -> list[str]:
@@ -202,7 +202,7 @@ def _recorded(found: Candidates, verdicts: tuple[Verdict, ...]) -> tuple[Verdict
 
 
 def _refuses(verdict: Verdict) -> bool:
-    """Return whether a verdict keeps a run out of the baseline. An undecided one does not: it needs more runs."""
+    """Return whether a verdict keeps a run out of the baseline; not if it only lacks runs, or a base of its metric."""
     if verdict.reason == "cannot-exclude":
         return verdict.exit_code == 1  # the rule says that undecided is a failure
     return verdict.exit_code != 0 and verdict.reason not in ("no-baseline", "noise-unknown")

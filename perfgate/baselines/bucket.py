@@ -45,7 +45,7 @@ class BucketStore:
             return [], [Problem("error", f"cannot be read: {error}", self.location(folder))]
         sizes = {path[len(self._root) :].lstrip("/"): about.get("size") for path, about in found.items()}
         self._sizes |= sizes
-        relative = sorted(sizes)
+        relative = sorted(sizes)  # as in a directory, names that begin with a dot are left out
         self._listed[folder] = [path for path in relative if not any(part[:1] == "." for part in path.split("/"))]
         return [*self._listed[folder]], []
 
@@ -65,8 +65,9 @@ class BucketStore:
         while batch := list(islice(waiting, _AT_ONCE)):
             refused = {path: error for path in batch if (error := self._refusal(path)) is not None}
             asked = [path for path in batch if path not in refused]
+            # without a range, which an empty object does not have, s3fs asks for the size first
             keys, sizes = [self._key(path) for path in asked], [self._sizes.get(path) or None for path in asked]
-            starts = [None if size is None else 0 for size in sizes]  # without a range, s3fs asks for the size first
+            starts = [None if size is None else 0 for size in sizes]
             try:
                 found = iter(self._files.cat_ranges(keys, starts, sizes, on_error="return") if keys else ())
             except Exception as error:  # each kind of bucket has its own exceptions

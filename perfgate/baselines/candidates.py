@@ -140,6 +140,7 @@ class Candidates(Struct, frozen=True):
             tests = (test for selector in selectors(sentence.subject) for test in selector.labels)
             return sentence.rank == "each" or any(test.name in MEMBER_LABELS for test in tests)
 
+        # a summary is measured with one warm-up
         warmups = {rule.settings.warmup for rule in self.ruleset.rules}
         return Wanted(
             is_named=naming(self.ruleset),
@@ -210,7 +211,7 @@ def write_verified(target: WritableStore, path: str, data: bytes, *, replaced: b
 def head_bytes(file: BaselineFile) -> int:
     """Return an upper bound of the bytes that a stored run has beside its rows and its call tree."""
     empty = msgspec.structs.replace(file, series=[], summaries=[], left_out=0, call_tree="")
-    return len(STORED_RUN.encode(empty)) + 256
+    return len(STORED_RUN.encode(empty)) + 256  # for the brackets of the rows, and the digits of `left_out`
 
 
 def read_candidates(

@@ -92,7 +92,7 @@ def _with_same_warmup(method: Method, series: Collection[Series]) -> list[str]:
 
 
 def method_of(key: Key, unit: str, warmup: WarmUpRule) -> Method:
-    """Return how a metric is measured by a rule with default settings."""
+    """Return how a metric is measured by a rule with default settings; each use replaces the statistic."""
     return Method("mean", warmup, direction(key.metric, unit, None) or "neither")
 
 
@@ -115,6 +115,7 @@ def _statistics(series: Series, method: Method, names: Iterable[str]) -> list[_R
     usual = method.steady(series)
     rows = []
     for statistic in names:
+        # a count or a `cv`, which has another unit, has no better direction
         better: Better = method.better if has_unit_of(series, statistic) else "neither"
         found = replace(method, statistic=statistic, better=better).measure(series)
         row = [digits_of(found.value, 12), digits_of(found.n_effective, 6), digits_of(found.within_variance, 6)]

@@ -7,7 +7,8 @@ enough room. The room is used in this order:
    represent the run (the slowest, the median and the fastest); if that is not enough, only summaries.
 2. The call tree of a trace: it gets smaller until it fits.
 3. The other metrics, the largest times first. They get the rest of USUAL_BYTES, or of MOST_BYTES if the named metrics
-   need more than half of USUAL_BYTES. The file has the number of metrics that were left out.
+   need more than half of USUAL_BYTES, and with the call tree more than all. The file has the number of metrics that
+   were left out.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Contents(Struct, frozen=True):
     call_tree: str | None = None
 
     def put_into(self, file: BaselineFile) -> BaselineFile:
-        """Return the file with these rows."""
+        """Return the file with these rows; without a call tree here, it keeps its own."""
         left_out, tree = len(self.left_out) or msgspec.UNSET, self.call_tree or file.call_tree
         return replace(file, series=self.series, summaries=self.summaries, left_out=left_out, call_tree=tree)
 
@@ -161,7 +162,7 @@ class _Metric(Struct, frozen=True, dict=True):
         short = {member for member in speaking if len(self._sampled[member].values) <= FEW_VALUES}
         others = {member: one for member, one in self._sampled.items() if member not in short.union(whole)}
         found = condensed(self.key, others, self._method, speaking, values, judged) if others else None
-        if others and found is None:
+        if others and found is None:  # values that are not finite have no statistics
             return self.samples
         rows = tuple(stored_series(one) for member, one in sorted(self.members.items()) if member not in others)
         return _Rows(rows, () if found is None else (found,))

@@ -82,7 +82,7 @@ class StoredSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     outlines: list[str] = []
 
     def series(self, sources: tuple[str, ...]) -> Iterator[Series]:
-        """Yield the series of each rank."""
+        """Yield the series of each rank. The count in `aggregate` is of all values, warm-up included."""
         for member, n, dropped, settled, rows in self.rows:
             names = self.outlines if len(rows) == len(self.outlines) else STATISTICS
             warmup: Literal["auto"] | int = "auto" if isinstance(self.warmup, str) else self.warmup
@@ -171,7 +171,7 @@ class BaselineFile(RunHead, frozen=True, forbid_unknown_fields=True):
         return {row.metric for row in self.series} | {row.metric for row in self.summarised}
 
     def fault(self) -> str | None:
-        """Return what is wrong with the series; None if all are sound."""
+        """Return what is wrong with the series; None if all are sound. Differences of steps have to fit 64 bits."""
         sound = all(row.is_sound for row in self.summarised)
         keys = [row.key for row in self.series]
         keys += [series.key for row in self.summarised for series in row.series(())] if sound else []
@@ -257,7 +257,7 @@ class PriorFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(CalibratedPrior(key, r.statistic, r.rank, r.s0, r.d0, r.runs, pairing) for key, r in rows)
 
     def fault(self) -> str | None:
-        """Return what is wrong with the rows, or None."""
+        """Return what is wrong with the rows, or None. The bounds keep products of the numbers above 0 and finite."""
         names = {(prior.key, prior.statistic, prior.rank) for prior in self.calibrated}
         sound = all(1e-100 < row.s0 < 1e100 and 1e-100 < row.d0 < 1e100 and row.runs > 0 for row in self.priors)
         is_fine = sound and len(names) == len(self.priors)

@@ -97,7 +97,7 @@ class LargeRuns:
         Raises Refused, also if the series that rules name are unsound.
         """
         with suppress(msgspec.MsgspecError):
-            short = short or self.shortened(source.read()) or b""
+            short = short or self.shortened(source.read()) or b""  # b"" cannot be decoded
             file = msgspec.json.decode(short, type=BaselineFile)
             if file.fault() is None:
                 run = file.run(source.path)

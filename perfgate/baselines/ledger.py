@@ -107,7 +107,8 @@ def record_check(
     answers = [RuleAnswer(rule, _answer(own), sorted({one.metric for one in own})) for rule, own in judged]
     if not answers:
         return None
-    environment, commits = place.split("/")[1] if place else "", [commit] if commit else []
+    environment = place.split("/")[1] if place else ""
+    commits = [commit] if commit else []
     entry = LedgerEntry("check", commits, environment=environment, answers=answers)
     return _write(store, suite, entry, [environment, commits, sorted(file.sha256 for file in files)])
 
@@ -122,6 +123,7 @@ def record_evidence(store: WritableStore, suite: str, found: LedgerEntry) -> str
     """Record evidence about checks; returns the path, or None if it is known or there are no checks. Raises Refused."""
     if not any(store.paths(f"{LEDGER}/{suite}")[0]):
         return None
+    # evidence without commits is about the checks before it, so its time distinguishes it
     identity = [found.kind, found.environment, found.commits or f"{now():%Y-%m-%dT%H:%M:%SZ}", found.metrics]
     return _write(store, suite, found, identity)
 
@@ -164,7 +166,7 @@ def suites_of_ledger(store: Store) -> list[str]:
 
 
 def _files(store: Store) -> list[str]:
-    """Return the files of all ledgers, without other files that somebody put beside them."""
+    """Return the files of all ledgers, which `kind_of` counts to the history, without others that are beside them."""
     return [path for path in store.paths(LEDGER)[0] if kind_of(path) == "history"]
 
 
@@ -247,7 +249,7 @@ def _truths(own: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[bool
         rank, changed, about = _SHOWS[entry.kind]  # type: ignore[index]
         concerned = _checks_about(entry, own, places)
         began = min((own[at].time for at in concerned), default="")
-        # evidence of a change ends with the next approval; `~` is after every time
+        # evidence of a change in commits ends with the next approval; `~` is after every time
         over = min((time for time in approved if time > began), default="~") if changed and entry.commits else "~"
         for at in concerned:
             if own[at].answer in about and own[at].time < over and _concerns(entry.metrics, own[at].metrics):

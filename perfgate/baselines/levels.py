@@ -63,7 +63,7 @@ class RunBytes(Struct, frozen=True):
     def samples(self) -> bytes:
         """Return a hash of the series. Raises Refused."""
         data = self.read()
-        begin = data.find(b'"series": [')
+        begin = data.find(b'"series": [')  # `encode` writes it on lines of its own
         return hashlib.sha256(memoryview(data)[begin : data.find(b"\n  ]", begin)]).digest()
 
 
@@ -212,7 +212,8 @@ class _Anchored(Struct, frozen=True):
                 by_metric.setdefault(metric, []).append(run)
         if level.anchor and not level.adopts:  # the anchor of every metric
             first: dict[str, Sequence[StoredRun]] = {name: found[:ANCHOR_RUNS] for name, found in by_metric.items()}
-            return _Anchored(first, True, frozenset(by_metric), _compared(first, frozenset(by_metric)))
+            names = frozenset(by_metric)
+            return _Anchored(first, all_metrics=True, names=names, runs=_compared(first, names))
         moved = level.adopts if level.anchor else ()  # the metrics whose anchor this level is
         # a metric gets its first runs here if its anchor moved, or if no level since its anchor had it
         added = {

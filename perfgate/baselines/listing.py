@@ -58,6 +58,7 @@ def runs(path: str, place: str | None) -> tuple[list[StoredRunSummary], list[Pro
         file, run = stored.file, stored.file.run(stored.path)
         what = f"commit {file.commit or 'unknown'}, {file.time}, added by {file.added_by}"
         series = tuple(summary(one) for one in run.series)
+        # `what` is shown in the place of `recognised_by`; there are no parts and problems
         shown = RunSummary(stored.path, None, run.format, what, dict(sorted(run.environment.items())), series, ())
         level = _level(folder_of(stored.path, 3), [stored])
         summaries.append(StoredRunSummary(shown, level, run.files, file.left_out or 0))
@@ -133,6 +134,7 @@ def read_all(store: Store, parts: Sequence[str] = ()) -> tuple[list[StoredRun], 
             stored, wrong, _ = read_stored_runs(store, suite, environment)
             found += stored
             problems += wrong
+    # a run may be named without .json
     wanted = "/".join(parts).removesuffix(".json") + "/" if parts else ""
     return [run for run in found if f"{run.path.removesuffix('.json')}/".startswith(wanted)], problems
 

@@ -71,6 +71,7 @@ def kind_of(path: str) -> Literal["run", "prior", "allowance", "history", "machi
     """Return the kind of file that a path names; None if no command reads it."""
     *folders, name = path.split("/")
     if folders[:1] == [HISTORY]:
+        # a file of one run is in the folder of its month, beside the files of whole months
         return "history" if len(folders) in (3, 4) and name.endswith(".json") else None
     if folders[:1] == [MACHINES]:
         return "machine" if len(folders) == 2 and name.endswith(".json") else None
@@ -107,6 +108,7 @@ def identity_of(facts: Mapping[str, Fact], names: Sequence[str]) -> dict[str, Fa
 def environment_name(identity: Identity) -> str:
     """Return the folder name of an environment: readable, safe, and unique because of a hash of all facts."""
     facts = {name: None if value is None else fact_text(value) for name, value in identity.items()}
+    # one word or number gets the name of its fact; `NVIDIA H200` needs none
     words = [f"{name} {text}" if text.isalnum() else text for name, text in facts.items() if text is not None]
     slugs = [re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-.") for word in words]
     text = "-".join(filter(None, slugs))[:60].strip("-") or "unknown"

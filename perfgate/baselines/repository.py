@@ -129,9 +129,12 @@ class StoredBaselines(Struct, frozen=True):
             priors, wrong_priors, priors_sha256 = read_priors(store, suite, environment)
             allowed, wrong_allowances = read_allowances(store, suite)
             sha256 = joined_sha256(sha256, priors_sha256 + "".join(file.content_sha256 for file in allowed.values()))
-            place, history = f"{suite}/{environment}", History.of(stored)
-            found = stored, history, priors, allowed, problems + wrong, wrong_priors + wrong_allowances, sha256
-            self._read[name] = _Environment(store, place, nearest, *found)
+            self._read[name] = _Environment(
+                *(store, f"{suite}/{environment}", nearest, stored, History.of(stored), priors, allowed),
+                problems=problems + wrong,
+                other_problems=wrong_priors + wrong_allowances,
+                sha256=sha256,
+            )
         return self._read[name]
 
 

@@ -80,7 +80,7 @@ def runner_problems(store: Store, facts: Mapping[str, Fact]) -> list[Problem]:
     """Return a warning if a machine with these facts has changed since it qualified, and for damaged files."""
     known, problems = known_runners(store, facts)
     found = [Problem("warning", one.message, one.at) for one in problems]
-    now = qualification(facts, {}, "", renews=False)
+    now = qualification(facts, figures={}, time="", renews=False)
     if changes := runner_changes(known, now):
         found.append(Problem("warning", not_as_it_was(now.host, known, changes), store.location(MACHINES)))
     return found

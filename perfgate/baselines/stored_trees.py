@@ -30,7 +30,7 @@ _RANK_UNIT, _LEAST_DIFFERENCE = 1e-5, 2e-4
 
 def write_tree(trees: Sequence[CallTree], room: int) -> str | None:
     """Return the trees of the ranks of a run as a string of at most `room` bytes in a file; None if it cannot fit."""
-    tree = in_groups(merged(trees), MOST_GROUPS)
+    tree = in_groups(merged(trees), MOST_GROUPS)  # the mean of all ranks
     for_nodes = room * (1 - _FOR_RANKS) if len(tree.ranks) > 1 else room
     whole = ((tree, detail) for detail in _IN_DETAIL)
     pooled = ((with_pools(tree, share), _IN_DETAIL[-1]) for share in _POOLED)
@@ -66,6 +66,7 @@ def _stored(tree: CallTree, detail: float) -> TreeDocument:
         names=list(names),
         parents=[node.parent for node in tree.nodes],
         called=called,
+        # in µs; -1 if it is unknown
         first=[round(time * 1e6) if np.isfinite(time) else -1 for time in first.tolist()],
         counts=[row if len(set(row)) > 1 else row[0] for row in counts],
         busy=_times(tree.busy, in_detail),

@@ -168,7 +168,7 @@ class DirectoryStore(Struct, frozen=True):
                 opened.write(data)
                 opened.flush()
                 os.fsync(opened.fileno())
-            os.chmod(temporary, 0o644)
+            os.chmod(temporary, 0o644)  # mkstemp lets only the owner read it
             if file.exists() and not replace:
                 raise FileExistsError(17, "it exists already")
             os.replace(temporary, file)
