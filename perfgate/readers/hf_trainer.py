@@ -106,10 +106,8 @@ def unit_of(name: str) -> str:
 
 def _times_in(row: Mapping[str, object]) -> Iterator[tuple[bool, float]]:
     """Yield the times in a row up to a wrong one: True and the s of a training, or False and the s of an evaluation."""
-    # Beside a loss, it is the time so far: transformers 5 logs it with each loss if it counts tokens.
-    wholes = () if "loss" in row else (_WHOLE,)
     for name, value in row.items():
-        if name in wholes or _EVALUATION_ROW.fullmatch(name):
+        if (name == _WHOLE and "loss" not in row) or _EVALUATION_ROW.fullmatch(name):  # beside a loss: the time so far
             seconds, fault = checked(value, "s")
             if fault:
                 return

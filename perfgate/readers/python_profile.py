@@ -17,9 +17,9 @@ dictionaries, tuples, texts and numbers, and nothing else; a profile has nothing
 | `profile.time` | s | the own time of all functions, or as printed |
 | `profile.calls` | 1 | all calls, or as printed |
 
-A path loses what depends on the machine: it begins after `site-packages/` or `lib/python3.X/`, others are the name of
-the file. Functions of a file that then have one name are added up, as `Stats.strip_dirs` does; in a printed table the
-second is `NAME#2`. The printed table has 3 decimals, and may show only some functions.
+A path loses what depends on the machine: it begins after `site-packages/` or `lib/python3.X/`, others are the file's
+name. Functions of a file that then have one name are added up, as `Stats.strip_dirs` does; in a table the second one is
+`NAME#2`. The printed table has 3 decimals, and may show only some functions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ _HEADER = "ncalls  tottime  percall  cumtime"
 _CALLS = re.compile(r"(\d{1,18})(?:/(\d{1,18}))?", re.ASCII)
 _FUNCTION = re.compile(r"(.{1,2000}?):(\d{1,9})\((.{1,2000})\)")
 _LIBRARY = re.compile(r".*[/\\](?:site-packages|dist-packages|lib[/\\]python\d\.\d{1,2})[/\\]")
-_MOST_DIGITS = 8  # of 15 bits, of a count
 _CELLS = 6  # of a row of the printed table
 #: The deepest level of tuples and dictionaries in a profile.
 _DEEPEST = 6
@@ -189,10 +188,9 @@ class _Marshal:
         if kind == "l":  # a long integer: digits of 15 bits, whose number has the sign
             digits = self._size()
             parts = struct.unpack(f"<{abs(digits)}H", self._take(2 * abs(digits)))
-            if abs(digits) > _MOST_DIGITS:
+            if abs(digits) > 8:
                 raise _DamagedError(f"it has an integer of more than 120 bits, which no count has, at byte {start}")
-            value = sum(part << 15 * index for index, part in enumerate(parts))
-            return -value if digits < 0 else value
+            return (-1 if digits < 0 else 1) * sum(part << 15 * index for index, part in enumerate(parts))
         if kind != "f":
             raise _DamagedError(f"it has a value of the kind {kind!r}, which no profile has, at byte {start}")
         number, fault = checked(self._take(self._byte()).decode("ascii", "replace"), "1")  # a decimal as text
@@ -292,8 +290,7 @@ def _row(run: _TextRun, text: str, line: int, ended: bool) -> bool:
         return True
     found = _FUNCTION.fullmatch(cells[5])
     name = _short(found[1], int(found[2]), found[3]) if found else cells[5]
-    own, fault = checked(cells[1], "s")
-    cumulative, other = checked(cells[3], "s")
+    (own, fault), (cumulative, other) = (checked(cells[at], "s") for at in (1, 3))
     run.header = None
     name = run.unique(Key(name), line).metric
     if fault or other:

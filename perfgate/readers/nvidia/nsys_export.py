@@ -228,12 +228,11 @@ def _ranges(database: Database, names: _Texts) -> Iterator[tuple[int, int, int, 
     """Yield the thread, start, end and text of each range."""
     columns = ("eventType", "globalTid", "text", "textId", "start", "end")
     for kind, thread, text, text_id, start, end in database.rows(_RANGES, columns):
-        if kind not in _RANGE_TYPES or not isinstance(start, int) or not isinstance(end, int):
-            continue
+        found = names.get(text_id) if text is None else text
+        if kind not in _RANGE_TYPES or found is None or not isinstance(start, int) or not isinstance(end, int):
+            continue  # `_add_series` reports ranges without a text
         if -_LATEST < start <= end < _LATEST:
-            found = names.get(text_id) if text is None else text
-            if found is not None:  # `_add_series` reports ranges without a text
-                yield thread if isinstance(thread, int) else -1, start, end, str(found)
+            yield thread if isinstance(thread, int) else -1, start, end, str(found)
 
 
 def _columns(database: Database, table: str, names: tuple[str, ...]) -> Int64:
