@@ -8,11 +8,14 @@
 | `align` | one tree of all runs and ranks of both sides |
 | `noise` | how much a node's time varies without a cause, in traces and in metrics |
 | `kinds` | calls that came, went, were made more often or became slower; allocations at the peak |
+| `recognised` | changes that one decision makes at many places, such as checkpointing |
+| `host` | the speed of the host as a whole |
 | `paired` | the same as `noise` and `kinds` for pairs that took their steps by turns |
 | `ranks` | one rank that is slow while others wait; the call tree and the ranks of both sides, for pictures |
+| `grouping` | the findings of one change as one; the time that a device idles because of it |
 | `consequences` | the verdicts that follow from each cause |
 | `nesting`, `series_trees` | which timer runs inside which, and the trees that this makes |
 | `table_trees` | the trees of both sides: from their traces, or made from their metrics and tables |
-| `series_findings` | the same as above for trees from metrics, which have few nodes |
-| `find` | all of these in order, grouped, and closed |
+| `series_findings` | the same as `kinds` for trees from metrics, which have few nodes |
+| `find` | all of these in order, as a report: the causes, and the rest of the step's change |
 """

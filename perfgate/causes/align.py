@@ -71,7 +71,7 @@ class TreeSide(Struct, frozen=True, dict=True):
 
 
 class Alignment(Struct, frozen=True, dict=True):
-    """Both sides on one tree of n nodes; parents are before their children. Differences are new minus base."""
+    """Both sides on one tree of n nodes: 0 is the step, parents are before children. Differences are new minus base."""
 
     nodes: tuple[CallNode, ...]
     base: TreeSide
@@ -155,14 +155,15 @@ class Alignment(Struct, frozen=True, dict=True):
 
 def incomparable(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[str, ...]:
     """The parts of the two sides that cannot be compared, in words."""
+    # heads are the trees, if possible without nodes and numbers, so that nothing is decoded
     heads = [[head for run in side for head in heads_of(run)] for side in (base, new)]
     notes = list(dict.fromkeys(note for side in heads for tree in side for note in tree.notes))
-    if not all(tree.has_steps for side in heads for tree in side if tree.error is None):
+    if not all(tree.has_steps for side in heads for tree in side if tree.error is None):  # only trees of traces
         notes.append("traces without steps (profiler.step() is not called): each counts as one step")
     ranks = [_ranks(side) for side in (base, new)]
     for at, side in enumerate(("base", "new")):
         alone = ranks[at] - ranks[1 - at]
-        if alone and ranks[0] & ranks[1]:
+        if alone and ranks[0] & ranks[1]:  # without a shared rank, all are compared
             is_mean = any(head.rank_wall is not None for head in heads[at])
             what = "but it is stored as the mean of all its ranks" if is_mean else "left out"
             notes.append(f"only the {side} side has rank {', '.join(sorted(alone))}: {what}")
@@ -172,9 +173,10 @@ def incomparable(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[str
 def same_ranks(
     base: Sequence[RunTrees], new: Sequence[RunTrees], *, paired: bool = False
 ) -> tuple[list[RunTrees], list[RunTrees]]:
-    """Return the trees of the ranks that both sides have; all trees if no rank is on both. A mean of ranks stays.
+    """Return the trees of the ranks that both sides have; all trees if no rank is on both.
 
-    With `paired`, run i of both sides is a pair: it keeps the ranks that both of its runs have, or is left out.
+    A tree that is the mean of several ranks is kept if one of them is on both sides. With `paired`, run i of both sides
+    is a pair: it keeps the ranks that both of its runs have, or is left out.
     """
     pairs = [([one], [other]) for one, other in zip(base, new, strict=False)]
     kept: tuple[list[RunTrees], list[RunTrees]] = ([], [])
@@ -193,7 +195,9 @@ def _ranks(side: Sequence[RunTrees]) -> set[str]:
 def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
     """Return both sides on one tree. Each run has at least one tree, with at least one step."""
     runs = [merged(run) for run in (*base, *new)]
-    if len({run.steps for run in runs}) == 1:  # all runs have as many steps: step i of both sides has the same input
+    # If all runs have as many steps, step i has the same input on both sides. A column may be a group of steps, so each
+    # run gets as many columns: then those of both sides are pairs.
+    if len({run.steps for run in runs}) == 1:
         groups = min(run.wall.shape[1] for run in runs)
         runs = [in_groups(run, groups) for run in runs]
     union = Union(runs)
@@ -203,7 +207,9 @@ def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
     marked = [{tree.has_steps for tree in side} for side in (runs[: len(base)], runs[len(base) :])]
     is_cut = any(head.is_cut for run in (*base, *new) for head in heads_of(run))
     agree, has_steps = marked[0] == marked[1], False not in marked[0] | marked[1]
-    return Alignment(tuple(union.nodes), sides[0], sides[1], union.first, agree, is_cut, has_steps)
+    return Alignment(
+        tuple(union.nodes), sides[0], sides[1], union.first, steps_agree=agree, is_cut=is_cut, has_steps=has_steps
+    )
 
 
 def obstacle_to_causes(alignment: Alignment) -> str | None:
@@ -219,7 +225,7 @@ def obstacle_to_causes(alignment: Alignment) -> str | None:
         lacking = [name for name, side in sides if not side.counts[chosen].any()]
         if len(lacking) == 1:
             return f"no causes: the {lacking[0]} side has no {what}, and the other has: record both in the same way"
-        if lacking:
+        if lacking:  # no device on either side: its runtime does not matter
             break
     program = alignment.of_kind("range", "operator", "loader", "collective")
     calls = [side.counts.sum(axis=1)[program] for side in alignment.sides]
@@ -240,16 +246,16 @@ def _side(runs: Sequence[Placed], count: int) -> TreeSide:
     blocks = [run.wall(run.tree.blocks, count) for run in runs if run.tree.blocks is not None]
     peaks = [run.tree.peak for run in runs if run.tree.peak is not None]
     return TreeSide(
-        np.concatenate([run.sums(run.tree.counts, count) for run in runs], axis=1),
-        np.concatenate([run.sums(run.tree.busy, count) for run in runs], axis=1),
-        np.concatenate([run.wall(run.tree.wall, count) for run in runs], axis=1),
-        np.array(number, np.int64),
-        {rank: np.mean(found, axis=0) for rank, found in walls.items()},
-        {rank: np.stack(found, axis=1) for rank, found in walls.items()},
-        np.stack([run.error(count) for run in runs], axis=1),
-        mean_of(memory, count),
-        float(np.mean(peaks)) if peaks else None,
-        mean_of(blocks, count),
+        counts=np.concatenate([run.sums(run.tree.counts, count) for run in runs], axis=1),
+        busy=np.concatenate([run.sums(run.tree.busy, count) for run in runs], axis=1),
+        wall=np.concatenate([run.wall(run.tree.wall, count) for run in runs], axis=1),
+        run=np.array(number, np.int64),
+        rank_wall={rank: np.mean(found, axis=0) for rank, found in walls.items()},
+        rank_runs={rank: np.stack(found, axis=1) for rank, found in walls.items()},
+        error=np.stack([run.error(count) for run in runs], axis=1),
+        memory=mean_of(memory, count),
+        peak=float(np.mean(peaks)) if peaks else None,
+        blocks=mean_of(blocks, count),
     )
 
 

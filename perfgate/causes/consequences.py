@@ -90,7 +90,7 @@ class Explanation(Struct, frozen=True, dict=True):
 
     def _cause_of(self, verdict: Verdict) -> int | None:
         """The index of the cause of a verdict."""
-        if verdict.against is not None and verdict.against.endswith("rank"):
+        if verdict.against is not None and verdict.against.endswith("rank"):  # ranks are compared: `median rank`
             return next((at for at, cause in enumerate(self.causes) if cause.kind == "slow rank"), None)
         if verdict.metric.startswith(("memory.peak", "memory.reserved")):
             return next((at for at, cause in enumerate(self.causes) if cause.metric == "memory"), None)
@@ -107,6 +107,7 @@ class Explanation(Struct, frozen=True, dict=True):
         found = self._change(metric)
         if found is None:
             return False
+        # -0.99, because the logarithm of 0 is infinite
         log_change = math.log1p(max(found.relative or 0.0, -0.99)) if metric.startswith(_OF_HOST) else 0.0
         follows_host = log_change * self.host > 0 and abs(log_change) <= abs(self.host)
         return follows_host or self._main_cause(found, metric) is not None
@@ -187,8 +188,8 @@ class Explanation(Struct, frozen=True, dict=True):
             shares = [float(side.times[kernels].sum() / max(side.times.sum(), 1e-12)) for side in sides]
             # the differential of share = kernels / step: d(share) = sum(longer * (is_kernel - share)) / step
             return _MetricChange(self.alignment.longer * (kernels - shares[0]), _relative(*shares))
-        # others, such as occupancy, are means of kernels weighted by their durations: only the change of the weights is
-        # known
+        # all other metrics, such as occupancy, are means of kernels weighted by their durations: only the change of the
+        # weights is known
         base, new = (np.where(kernels, side.durations, 0) for side in sides)
         moved = np.abs(new / max(new.sum(), 1e-12) - base / max(base.sum(), 1e-12))
         return _MetricChange(moved, None, has_sign=False) if moved.any() else None
@@ -197,12 +198,14 @@ class Explanation(Struct, frozen=True, dict=True):
         """The change of the calls with a name. A metric of an unknown family is a timer: a node has its whole name."""
         nodes = self.alignment.nodes
         if family == "collective":
+            # a node has the name of its kernel, such as ncclDevKernel_AllReduce; a metric may have a suffix, `.bytes`
             plain = name.partition(".")[0].replace("_", "").lower()
             found = [node.kind == "communication" and plain in node.name.replace("_", "").lower() for node in nodes]
-        elif kinds := _FAMILIES.get(family, ()):
+        elif kinds := _FAMILIES.get(family, ()):  # their nodes have stable names; NVTX ranges may lack the domain
             wanted = {stable_name(one) for one in (name, without_domain(name) if family == "range" else name)}
             found = [node.kind in kinds and node.name in wanted for node in nodes]
         else:
+            # the timer of a statistic, `forward.max`, or of micro steps, which have no node if the tree has their sum
             names = (metric, metric.rpartition(".")[0], metric.removesuffix("_microstep"))
             found = [at > 0 and node.name in names for at, node in enumerate(nodes)]
         chosen = np.array(found, bool)
@@ -253,7 +256,7 @@ def _agrees(verdict: Verdict, change: _MetricChange, *, is_derived: bool) -> boo
         return float(change.by_node.sum()) < 0
     if verdict.outcome == "error":
         return change.is_absent and verdict.reason in _ABSENT
-    if not change.has_sign or is_derived:
+    if not change.has_sign or is_derived:  # a derived metric may fall if what it is computed from rises
         return True
     estimate = verdict.change.estimate if verdict.change else None
     if estimate is not None:
@@ -263,7 +266,7 @@ def _agrees(verdict: Verdict, change: _MetricChange, *, is_derived: bool) -> boo
         return False
     if relative is None:
         return True  # the value in the base is unknown, so nothing contradicts the verdict
-    if verdict.bound is None or relative <= -1:
+    if verdict.bound is None or relative <= -1:  # -1: the new value is 0, which does not show that of the base
         return False
     before = new / (1 + relative)  # the value in the base must have met the limit
     meets = {"under": lt, "at most": le, "over": gt, "at least": ge}

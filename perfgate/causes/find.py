@@ -88,7 +88,7 @@ def find_causes(
     if isinstance(noise, Noise):
         groups = [with_host_error(group, alignment) if group.is_edit else group for group in groups]
     report = _closed(groups, alignment, noise, (*notes, *found_notes))
-    hidden = not_timed(alignment, groups) if isinstance(noise, SeriesNoise) else frozenset()
+    hidden = not_timed(alignment, groups) if isinstance(noise, SeriesNoise) else frozenset()  # timers of one side
     tree, ranks = place_times(alignment, report.causes, hidden), rank_times(alignment, hidden)
     explanation = _explanation(groups, report.causes, alignment, noise, components or {})
     told = tuple(metric for metric in metrics if explanation.is_told(metric))
@@ -131,7 +131,7 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
         edits = [edit for edit in edits if edit not in swaps]
         whole = frozenset(node for edit in swaps for node in edit.nodes)
         if other_device:
-            claimed -= whole
+            claimed -= whole  # `find_machine` claims them
         else:
             edits.append(_as_one(swaps, whole, noise))
     if not isinstance(noise, Noise):  # both sides of pairs ran on one machine
@@ -142,8 +142,8 @@ def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool)
     speed = host_speed(alignment)
     for node, kind in kinds.find_slowdowns(alignment, noise, speed, claimed):
         change, error = noise.change([node])
-        parent = max(alignment.nodes[node].parent, 0)
-        findings.append(Finding(kind, frozenset([node]), node, (parent,), change=change, error=error))
+        parent = max(alignment.nodes[node].parent, 0)  # the step has none: it is its own
+        findings.append(Finding(kind, frozenset([node]), lead=node, parents=(parent,), change=change, error=error))
         claimed.add(node)
     if (host := find_host(alignment, noise, speed, claimed)) is not None:
         findings.append(host)
@@ -157,7 +157,7 @@ def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | Pair
     parents = tuple(parent for swap in swaps for parent in swap.parents)
     gone = tuple(node for swap in swaps for node in swap.gone)
     come = tuple(node for swap in swaps for node in swap.come)
-    return Finding("replaced", nodes, largest.lead, parents, gone, come, change=change, error=error)
+    return Finding("replaced", nodes, largest.lead, parents, gone=gone, come=come, change=change, error=error)
 
 
 def _of_edit(edit: kinds.Edit, nodes: frozenset[int], alignment: Alignment) -> Finding:
@@ -168,7 +168,7 @@ def _of_edit(edit: kinds.Edit, nodes: frozenset[int], alignment: Alignment) -> F
         below = sorted(alignment.subtree(edit.come))
         shown = tuple(node for node in below if kinds.is_sync(names[node].name)) or shown
     lead = max(shown, key=lambda at: (not LAUNCHES.fullmatch(names[at].name), abs(alignment.busier[at])))
-    return Finding(kind, nodes, lead, (edit.parent,), edit.gone, edit.come)
+    return Finding(kind, nodes, lead, parents=(edit.parent,), gone=edit.gone, come=edit.come)
 
 
 def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, notes: tuple[str, ...]) -> CauseReport:
@@ -181,13 +181,13 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
     memory, memory_notes = kinds.find_memory(alignment)
     return CauseReport(
         (*causes, *memory),
-        before,
-        after,
-        after - before - explained,
-        noise.reach * error + between,
-        alignment.base.runs,
-        alignment.new.runs,
-        (*notes, *memory_notes),
+        base_step=before,
+        new_step=after,
+        rest=after - before - explained,
+        noise=noise.reach * error + between,  # `between`: clocks, and the speed of the host, differ by process
+        base_runs=alignment.base.runs,
+        new_runs=alignment.new.runs,
+        notes=(*notes, *memory_notes),
     )
 
 
@@ -195,7 +195,7 @@ def _step_times(alignment: Alignment) -> tuple[float, float]:
     """The typical time of a step on both sides: the median if all steps make as many calls, else the mean."""
     calls = [side.counts.sum(axis=0) for side in alignment.sides]
     are_several = all(side.wall.shape[1] > side.runs for side in alignment.sides)
-    is_alike = are_several and all(np.ptp(one) <= _ALIKE * one.mean() for one in calls)
+    is_alike = are_several and all(np.ptp(one) <= _ALIKE * one.mean() for one in calls)  # else some do other work
     before, after = ((np.median if is_alike else np.mean)(side.wall.sum(axis=0)) for side in alignment.sides)
     return float(before), float(after)
 
@@ -255,14 +255,14 @@ def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float)
         where,
         "time" if alignment.has_steps or not isinstance(noise, SeriesNoise) else "total time",
         group.change,
-        group.change - reach,
-        group.change + reach,
-        None if is_hidden else share,
-        group.ranks,
-        _calls(group.gone, alignment),
-        _calls(group.come, alignment),
-        tuple(places),
-        _source(group, alignment),
+        low=group.change - reach,
+        high=group.change + reach,
+        share=None if is_hidden else share,
+        ranks=group.ranks,
+        gone=_calls(group.gone, alignment),
+        come=_calls(group.come, alignment),
+        places=tuple(places),
+        source=_source(group, alignment),
         factor=group.factor,
         types=types_of(group.nodes, alignment),
     )

@@ -44,7 +44,7 @@ def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise | Pa
 
 def _belongs(small: Finding, large: Finding, alignment: Alignment) -> bool:
     """True if two findings have one cause."""
-    if {"slow rank", "host"} & {small.kind, large.kind}:
+    if {"slow rank", "host"} & {small.kind, large.kind}:  # these are about whole ranks, or the whole host
         return False
     if small.is_edit or large.is_edit:
         if small.is_edit and large.is_edit:
@@ -138,6 +138,7 @@ def _joined(large: Finding, small: Finding, alignment: Alignment, noise: Noise |
     nodes = large.nodes | small.nodes
     change, error = noise.change(nodes)
     if small.is_edit and large.is_edit:
+        # calls that only moved cost at one place about what they save at the other
         is_move = _is_move(small, large, alignment) and abs(change) <= _MINOR * abs(large.change)
         kind = "moved" if kind in _EDITS and is_move else kind
     elif small.is_edit and (_surrounds(large, small, alignment) or _is_waiting(large, small, alignment)):
@@ -176,7 +177,7 @@ def waiting_nodes(finding: Finding, alignment: Alignment, claimed: AbstractSet[i
     gained = float((after - before)[sorted(finding.nodes)].sum())
     all_new = float((after - before).clip(0).sum())
     if gained <= 0 or gained < max(_MORE_KERNELS * before.sum(), all_new / 2):
-        return set()
+        return set()  # it has few new kernels, or another finding has more
     # the gaps between its new kernels are time in the calls in which the host waits for the device
     syncs = {at for at, node in enumerate(alignment.nodes) if node.kind == "runtime" and SYNCS.fullmatch(node.name)}
     return syncs - claimed

@@ -62,13 +62,13 @@ def host_speed(alignment: Alignment) -> HostSpeed:
     same = (np.abs(alignment.more_calls) < 1e-9) & (np.minimum(before, after) > 0)
     chosen = alignment.of_kind("operator") & same
     if chosen.sum() < _FEWEST:
-        return HostSpeed(before, after, 0.0, 0.0, (np.zeros(1), np.zeros(1)), 0.0)
+        return HostSpeed(before, after, shift=0.0, scatter=0.0, runs=(np.zeros(1), np.zeros(1)), effect=0.0)
     ratios, weights = np.log(after[chosen] / before[chosen]), np.sqrt(before[chosen] + after[chosen])
     shift, scatter = centre_and_scatter(ratios, weights)
     runs = (_by_run(base[chosen].sum(axis=0), alignment.base), _by_run(new[chosen].sum(axis=0), alignment.new))
     # `busy` is the duration of a call. `times` is the part of it that makes the step longer: a device hides the rest.
     wall = float(alignment.base.times[classes(alignment)["host"]].sum())
-    return HostSpeed(before, after, shift, scatter, runs, wall * math.expm1(shift))
+    return HostSpeed(before, after, shift, scatter, runs, effect=wall * math.expm1(shift))
 
 
 def _own_times(side: TreeSide, alignment: Alignment) -> Floats:
@@ -103,7 +103,9 @@ def find_host(alignment: Alignment, noise: Noise, speed: HostSpeed, claimed: Abs
         return None
     change, error = noise.change(nodes)
     lead = max(nodes, key=lambda node: float(speed.base[node]))
-    return Finding("host", frozenset(nodes), lead, (0,), change=change, error=error, factor=math.exp(speed.shift))
+    return Finding(
+        "host", frozenset(nodes), lead, parents=(0,), change=change, error=error, factor=math.exp(speed.shift)
+    )
 
 
 def with_host_error(finding: Finding, alignment: Alignment) -> Finding:

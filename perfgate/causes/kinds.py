@@ -87,7 +87,10 @@ def _has_few_of(side: TreeSide, times: Mapping[int, float]) -> bool:
 
 
 def _waits(come: tuple[int, ...], alignment: Alignment) -> bool:
-    """True if the calls that came wait for the device: by calls of the runtime, or because most read one number."""
+    """True if the calls that came wait for the device: by calls of the runtime, or if half of them read one number.
+
+    `others` are all calls but views of tensors, which are no work.
+    """
     nodes, gained = alignment.nodes, alignment.more_calls.tolist()
     if any(SYNCS.fullmatch(nodes[node].name) and gained[node] > 0 for node in alignment.subtree(come)):
         return True
@@ -122,11 +125,11 @@ def find_slowdowns(
     middle = np.median(new.wall, axis=1) - np.median(base.wall, axis=1)
     of_runs = noise.relative * np.minimum(before, after) / np.sqrt(min(base.runs, new.runs))
     error = np.hypot(time_errors(base, new), of_runs)
-    change = after - before * np.exp(noise.shift)
+    change = after - before * np.exp(noise.shift)  # without the part that all nodes of a class have
     step = max(before.sum(), after.sum())
     found: list[tuple[int, CauseKind]] = []
     masks = classes(alignment)
-    is_host = masks["host"] & masks["device"].any()
+    is_host = masks["host"] & masks["device"].any()  # without a device, the host waits for none
     for node in np.argsort(-np.abs(change), kind="stable").tolist():
         worth = _WORTH[alignment.nodes[node].kind in DEVICE_KINDS] * step
         steady = min(abs(change[node]), abs(middle[node])) if change[node] * middle[node] > 0 else 0.0
@@ -176,7 +179,7 @@ def find_machine(alignment: Alignment, noise: Noise, claimed: set[int], *, other
     nodes = [node for node in np.flatnonzero(classes(alignment)["device"]).tolist() if node not in claimed]
     if not nodes:
         return None
-    shift, scatter = float(noise.shift[nodes[0]]), float(noise.relative[nodes[0]])
+    shift, scatter = float(noise.shift[nodes[0]]), float(noise.relative[nodes[0]])  # nodes of a class have the same
     if not other_device and abs(math.expm1(shift)) < max(_LEAST_SHIFT, _CLEAR_SHIFT * scatter):
         return None
     change, error = noise.change(nodes)
@@ -232,9 +235,10 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
     where = alignment.path(node)
     lines = [line for line in alignment.children[node] if _is_line(alignment.nodes[line])]
     is_place = bool(lines) and grown[node] >= _EXPLAINED * abs(change)
+    # a snapshot has the size of each line; elsewhere the change of the whole peak is shown
     size = math.copysign(float(grown[node]), change) if is_place else change
     noise = _LEAST_SHARE * min(base.peak, new.peak)
-    cause = Cause("memory", where, "memory", size, size - noise, size + noise, 1.0, places=(where,))
+    cause = Cause("memory", where, "memory", size, low=size - noise, high=size + noise, share=1.0, places=(where,))
     shown = max(lines, key=lambda line: float(by_line[line]), default=node)
     return (replace(cause, source=alignment.nodes[shown].source),), ()
 

@@ -48,7 +48,7 @@ class Placed(Struct, frozen=True):
         return found
 
     def wall(self, values: Floats, count: int) -> Floats:
-        """The wall time or memory of the nodes of the union, (count, ...); a node has that of its pooled calls."""
+        """The wall time, memory or thread blocks of the nodes of the union, (count, ...), including pooled calls."""
         found = self.sums(values, count)
         np.add.at(found, self.at[self.is_pooled], values[self.is_pooled])
         return found
@@ -143,11 +143,11 @@ def merged(trees: RunTrees) -> CallTree:
             errors.append(one.error(count) / len(heads))
     peaks = [head.peak for head in heads if head.peak is not None]
     return CallTree(
-        "",
-        tuple(union.nodes),
-        counts,
-        busy,
-        wall,
+        rank="",
+        nodes=tuple(union.nodes),
+        counts=counts,
+        busy=busy,
+        wall=wall,
         memory=mean_of(memory, count),
         peak=float(np.mean(peaks)) if peaks else None,
         blocks=mean_of(blocks, count),

@@ -47,7 +47,7 @@ class Timer(Struct, frozen=True):
     values: Floats
 
     def per_step(self, steps: float) -> float:
-        """The mean time of a step, (s)."""
+        """The mean time in a step, in s."""
         return self.mean * self.calls(steps)
 
     def calls(self, steps: float) -> float:
@@ -196,7 +196,7 @@ def may_be_whole(name: str, format: str) -> bool:
 
 
 def around(name: str, present: Collection[str], nesting: Nesting) -> str | None:
-    """Return the hook of the timer around a timer, one of those `present`; None for a part of the step itself."""
+    """Return the hook of the timer around a timer, one of the hooks `present`; None for a part of the step itself."""
     own = hook_of(name)
     return next((outer for outer in nesting.get(own, ()) if outer in present and outer != own), None)
 

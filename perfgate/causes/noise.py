@@ -42,7 +42,7 @@ class Noise(Struct, frozen=True):
     """The noise of the wall times of n nodes."""
 
     alignment: Alignment
-    #: The standard deviation from run to run, as a share of the node's time, (n,).
+    #: The standard deviation of the difference of two runs, as a share of the node's time, (n,).
     relative: Floats
     #: The common shift of the nodes of each class, ln(new / base), (n,).
     shift: Floats
@@ -65,7 +65,7 @@ class Noise(Struct, frozen=True):
         base, new = self.alignment.base, self.alignment.new
         before, after = (side.wall[chosen].sum(axis=0) for side in (base, new))
         variance = difference_error(before, after, base, new) ** 2
-        for side in (base, new):
+        for side in (base, new):  # each side has half of the variance of a difference
             variance += float(((self.relative[chosen] * side.times[chosen]) ** 2).sum()) / 2 / side.runs
         return float(after.mean() - before.mean()), math.sqrt(variance)
 
@@ -191,10 +191,10 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         scales = [self._scale(side, chosen) for side in self.alignment.sides]
         relative, freedom = self._relative(sides, scales, chosen)
         runs = [side.runs for side in self.alignment.sides]
-        # variances of the change: between runs, and within them
+        # variances of the change: between runs, and within them; `relative` is a variance, too
         between = sum(relative * scale**2 / count for scale, count in zip(scales, runs, strict=True))
         within = sum(float(np.square(side.error[chosen]).sum()) / side.runs**2 for side in self.alignment.sides)
-        if not self.freedom:
+        if not self.freedom:  # `between` is a prior, without the noise within the runs; each side has the second part
             between += (_PRIOR_OF_STEP * self.alignment.step) ** 2 * 2
             return change, math.sqrt(between + within), freedom
         return change, math.sqrt(max(between, within)), freedom
@@ -218,10 +218,10 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         return max(total, 1e-12)
 
     def _whole(self, node: int) -> set[int]:
-        """The nodes of the timer that a rest belongs to: all but the step for the rest of the step."""
+        """The nodes of the timer that a rest belongs to; for the rest of the step, those of all timers."""
         if not self.alignment.children[node]:
             return set(range(1, len(self.alignment.nodes)))
-        return self.alignment.subtree([node]) if node else {0}
+        return self.alignment.subtree([node]) if node else {0}  # of the step, only its own time
 
     def _relative(self, sides: list[Floats], scales: list[float], nodes: list[int]) -> tuple[float, float]:
         """The variance between runs of the time of nodes, as a square of a share, and its degrees of freedom.
@@ -253,7 +253,7 @@ class SeriesNoise(Struct, frozen=True, dict=True):
             _variance([side.wall[node] for side in sides], [float(side.times[node]) for side in sides], self.freedom)
             for node in self._leaves
         ]
-        return with_prior(own, self.freedom, min(len(own), _FEWEST), _WEAK_PRIOR, _WEAK_WEIGHT)
+        return with_prior(own, self.freedom, min(len(own), _FEWEST), prior=_WEAK_PRIOR, prior_weight=_WEAK_WEIGHT)
 
     @cached_property
     def _scatter(self) -> float:
@@ -262,7 +262,7 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         if len(before) < _FEWEST:
             return 0.0
         ratios = np.sort(np.abs(np.log(after / before)))
-        return NORMAL_MAD * float(ratios[(len(ratios) - 1) // 2]) / math.sqrt(2)
+        return NORMAL_MAD * float(ratios[(len(ratios) - 1) // 2]) / math.sqrt(2)  # of one side, not of their difference
 
 
 def with_prior(own: Sequence[float], freedom: int, count: int, prior: float, prior_weight: float) -> float:
@@ -271,7 +271,7 @@ def with_prior(own: Sequence[float], freedom: int, count: int, prior: float, pri
     Parameters:
         own: the relative variance of each node.
         freedom: the degrees of freedom of each.
-        count: the number of nodes that they count as.
+        count: the number of independent nodes that they count as.
         prior: a standard deviation, as a share.
         prior_weight: its weight; 1 counts as two degrees of freedom.
     """

@@ -117,7 +117,7 @@ class PairNoise(Struct, frozen=True, dict=True):
         """The usual variance of a node between pairs, as a square of a share of its time."""
         base, new = self.alignment.base.wall, self.alignment.new.wall
         own = [_variance(base[node], new[node]) / float(base[node].mean()) ** 2 for node in self._seen]
-        return with_prior(own, self.alignment.base.runs - 1, len(own), _PRIOR, _PRIOR_WEIGHT)
+        return with_prior(own, self.alignment.base.runs - 1, len(own), prior=_PRIOR, prior_weight=_PRIOR_WEIGHT)
 
 
 def _variance(before: Floats, after: Floats) -> float:
@@ -134,5 +134,5 @@ def find_paired_slowdowns(alignment: Alignment, noise: PairNoise, claimed: set[i
         change, error = noise.change([node])
         if node not in claimed and abs(change) >= max(_WORTH * alignment.step, noise.clear * error):
             kind, parent = slowdown_kind(node, change, alignment), max(alignment.nodes[node].parent, 0)
-            found.append(Finding(kind, frozenset([node]), node, (parent,), change=change, error=error))
+            found.append(Finding(kind, frozenset([node]), lead=node, parents=(parent,), change=change, error=error))
     return sorted(found, key=lambda finding: (-abs(finding.change), finding.lead))

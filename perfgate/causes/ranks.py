@@ -56,7 +56,7 @@ def find_slow_ranks(alignment: Alignment, noise: Noise) -> Finding | None:
     size, error = noise.change(nodes)
     found = tuple(sorted((ranks[at] for at in slow.tolist()), key=_by_number))
     parent = max(alignment.nodes[lead].parent, 0)
-    return Finding("slow rank", frozenset(nodes), lead, (parent,), ranks=found, change=size, error=error)
+    return Finding("slow rank", frozenset(nodes), lead, parents=(parent,), ranks=found, change=size, error=error)
 
 
 def _by_number(rank: str) -> tuple[int, str]:
@@ -83,7 +83,7 @@ def _clear_growth(beyond: Floats, is_comm: Masks, alignment: Alignment, noise: N
     It is the growth of single nodes that noise does not explain, or that of all nodes if noise does not explain it.
     """
     base, new, count = alignment.base, alignment.new, len(beyond)
-    # The mean over ranks is less noisy than one rank; a difference of two ranks is noisier.
+    # The mean over `count` ranks is less noisy than one rank; a difference of two ranks is noisier.
     error = time_errors(base, new) * math.sqrt(2 * count)
     error = np.hypot(error, math.sqrt(2) * noise.relative * np.maximum(base.times, 1e-6))
     clear = np.where(~is_comm & (beyond > _CLEAR * error), beyond, 0).sum(axis=1)
@@ -133,7 +133,8 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
     worth = _WORTH * alignment.step
     clear = np.where((beyond[:, work] > limit) & (beyond[:, work] > worth / 2), beyond[:, work], 0.0)
     growth = clear.sum(axis=1)
-    if len(ranks) == 2 and clear.any():  # the one that grew in the earlier node: the other waits for it later
+    # of two ranks, the one that grew in the first node where one did: the other waits for it later
+    if len(ranks) == 2 and clear.any():
         earlier = int(np.argmax(clear[:, np.flatnonzero(clear.max(axis=0) > 0)[0]]))
         growth[1 - earlier] = 0.0
     if growth.max() < worth:  # no rank is clearly slow by its work; perhaps by the waiting of the others
@@ -154,7 +155,7 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
     nodes, lead = frozenset((*grown, *waits)), work[int(np.argmax(share))]
     names, parent = tuple(ranks[at] for at in slow.tolist()), alignment.nodes[lead].parent
     change_of_step, error = noise.change(nodes)
-    return Finding("slow rank", nodes, lead, (parent,), ranks=names, change=change_of_step, error=error)
+    return Finding("slow rank", nodes, lead, parents=(parent,), ranks=names, change=change_of_step, error=error)
 
 
 def _growth_of_awaited(
@@ -182,15 +183,15 @@ def _growth_of_awaited(
 
 
 def _limits(base: Floats, new: Floats, beyond: Floats, alignment: Alignment, work: list[int]) -> Floats:
-    """The largest growth of one rank beyond the others that noise explains, in s, (ranks, nodes).
+    """The largest growth of one rank beyond the others that noise explains, in s, (ranks, nodes of `work`).
 
-    `base` and `new` are the times in each run, (ranks, nodes, runs).
+    `base` and `new` are the times in each run, (ranks, nodes, runs), `beyond` is the growth.
     """
     count, nodes = beyond.shape
     freedom = (base.shape[2] + new.shape[2] - 2) * count
     level = np.maximum(base.mean(axis=(0, 2)), new.mean(axis=(0, 2)))
     runs = 1 / base.shape[2] + 1 / new.shape[2]
-    prior = (_PRIOR * level) ** 2
+    prior = (_PRIOR * level) ** 2  # the less the runs tell, the larger is the part of it that counts
     if freedom:  # several runs: the spread between them
         squares = sum(np.square(side - side.mean(axis=2, keepdims=True)).sum(axis=(0, 2)) for side in (base, new))
         variance, total = (_MODERATION * prior / 4 + squares) / (_MODERATION + freedom), _MODERATION + freedom
@@ -200,6 +201,7 @@ def _limits(base: Floats, new: Floats, beyond: Floats, alignment: Alignment, wor
         variance, total = np.maximum(prior / 2, scatter), _PRIOR_FREEDOM
     else:
         variance, total = prior, _PRIOR_FREEDOM
+    # `side.error` is that of the mean over ranks; and the other ranks, which a rank is compared with, are noisy, too
     within = sum(np.square(side.error[work]).sum(axis=1) * count / side.runs**2 for side in alignment.sides)
     spread = np.sqrt((variance * runs + within) * (1 + 1 / (count - 1)))
     found: Floats = np.broadcast_to(t_quantile(total, 1 - _FALSE / (count * nodes)) * spread, beyond.shape)
@@ -274,6 +276,7 @@ def rank_times(alignment: Alignment, hidden: AbstractSet[int] = frozenset()) -> 
     waits[sorted(hidden)] = False
     found = []
     for rank in ranks:
+        # work and communication of the base, then of the new side
         times = [float(side[rank][part].sum()) for side in (base, new) for part in (~waits, waits)]
         found.append(RankTime(rank, *times))
     return tuple(found)

@@ -91,7 +91,7 @@ class _Change(Struct, frozen=True, dict=True):
         nodes = frozenset(self.alignment.subtree((*gone, *come))) | frozenset(more)
         lead = max((*come, *more), key=lambda node: (abs(float(self.growth[node])), -node))
         parents = dict.fromkeys(self.alignment.nodes[node].parent for node in (*come, *gone, *sorted(more)))
-        return Finding(kind, nodes, lead, tuple(parents), tuple(gone), tuple(come))
+        return Finding(kind, nodes, lead, tuple(parents), gone=tuple(gone), come=tuple(come))
 
 
 def recognised(alignment: Alignment, claimed: Collection[int], noise: Noise | PairNoise) -> list[Finding]:
@@ -116,7 +116,7 @@ def _allocator(change: _Change) -> Finding | None:
         return None
     come = [node for node in calls if change.gained[node] > 0]
     longest = max(come, key=lambda node: float(change.alignment.new.durations[node]))
-    return replace(change.finding("allocator", [], come), lead=longest)
+    return replace(change.finding("allocator", gone=[], come=come), lead=longest)
 
 
 def _zeroed(change: _Change) -> Finding | None:
@@ -162,6 +162,7 @@ def _larger(change: _Change) -> Finding | None:
     if base.blocks is None or new.blocks is None:
         return None
     before, after = base.times, new.times
+    # kernels that are called as often on both sides
     kept = change.alignment.of_kind("kernel") & (change.gained == 0) & (np.minimum(before, after) > 0)
     kept[sorted(change.claimed)] = False
     times = _log_ratio(before, after, kept)
@@ -181,6 +182,7 @@ def _larger(change: _Change) -> Finding | None:
     lead = max(shown.tolist(), key=lambda node: abs(float(longer[node])))
     if abs(float(longer[sorted(found.nodes)].sum())) < max(others, default=0):
         return None
+    # the operator that runs the kernel is shown
     return replace(found, lead=change.alignment.nodes[lead].parent or lead, factor=float(np.exp(blocks[lead])))
 
 

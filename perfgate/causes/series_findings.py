@@ -194,7 +194,7 @@ class _FindingSearch:
         """Join the rows of a table that came, went, or have other calls: a table does not show who calls a row."""
         parts = [one for one in self.findings if one.is_edit]
         if len(parts) < 2 or any(node.parent > 0 or node.kind == "range" for node in self.alignment.nodes):
-            return
+            return  # a tree of timers
         gone, come = (tuple(chain(*pairs)) for pairs in zip(*((one.gone, one.come) for one in parts), strict=True))
         largest = max(parts, key=lambda one: abs(one.change))
         kind = "replaced" if gone and come and not self.alignment.is_cut else largest.kind
@@ -240,7 +240,7 @@ class _FindingSearch:
         return [node for node in large.tolist() if node not in self.claimed and node > 0]
 
     def times(self) -> None:
-        """Find nodes whose own time changed."""
+        """Find nodes whose own time changed, but no copies of pageable memory, whose times differ by chance."""
         nodes = [node for node in self._comparable() if not PAGEABLE.match(self.alignment.nodes[node].name)]
         for node in sorted(nodes, key=lambda one: -abs(self.alignment.longer[one])):
             group = [node, *self.joined.get(node, ())]

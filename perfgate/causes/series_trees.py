@@ -2,8 +2,9 @@
 
 A tree has one column: the mean step of the run without its warm-up, and the standard error of each mean within the run.
 So a stored run with only the statistics of its metrics gives the same tree as its log. `nesting` says which timer is
-inside which. It is not guessed from the numbers, with one exception: a timer with a name of `PERHAPS_WHOLE` is the
-whole step if the other timers fit into it.
+inside which. It is not guessed from the numbers, with one exception: a timer with a likely name, such as `step_time`,
+is the whole step if the other timers fit into it. The table of `nesting` has hooks: the last part of the name of an
+action of Lightning (`backward` of `[Strategy]DDPStrategy.backward`), and the whole name of any other timer.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def timer_trees(run: Run) -> tuple[CallTree, ...]:
     by_rank: dict[str, list[Series]] = defaultdict(list)
     for series in run.series:
         labels = dict(series.key.labels)
+        # of the fastest (`min`) and slowest rank of Megatron-LM, the slowest counts; of the stages of Lightning, `fit`
         is_timer = labels.get("ranks") != "min" and labels.get("stage", "fit") == "fit" and labels.keys() <= _LABELS
         is_time = series.unit == "s" and series.kind != "value"
         if is_time and is_timer and not series.key.metric.startswith(_OTHER_FAMILIES):
@@ -126,16 +128,17 @@ def _timer(series: Series) -> Timer | None:
         if not len(values) or not steady.finite:
             return None
         calls = float(series.thinned_from or len(series.values))
-        return Timer(name, float(values.mean()), mean_error(values), calls, values)
+        return Timer(name, float(values.mean()), error=mean_error(values), count=calls, values=values)
     mean, total, count = (series.aggregate.get(word) for word in ("mean", "total", "count"))
     if series.summary is not None and mean is not None:
+        # a row has a value, its effective sample size, and the variance of its logarithm; some have only the value
         row = next((row for word, row in zip(series.summary.names, series.summary.rows, strict=True) if word == "mean"))
         variance_of_log = next(iter(row[2:]), None)
         error = abs(mean) * math.sqrt(variance_of_log) if variance_of_log is not None else 0.0
-        return Timer(name, mean, error, float(series.summary.n), nothing)
+        return Timer(name, mean, error, count=float(series.summary.n), values=nothing)
     if count and (mean is not None or total is not None):
         return Timer(name, mean if total is None else total / count, 0.0, count, nothing)  # type: ignore[arg-type]
-    return Timer(name, total, 0.0, 1.0, nothing) if total is not None else None
+    return Timer(name, total, error=0.0, count=1.0, values=nothing) if total is not None else None
 
 
 @np.errstate(all="ignore")
@@ -143,6 +146,7 @@ def mean_error(values: Floats) -> float:
     """The standard error of the mean of values in order of time, which may be correlated."""
     if len(values) < 2:
         return 0.0
+    # as many values as the time constant count as one independent value
     return math.sqrt(float(values.var(ddof=1)) * min(time_constant(values), len(values)) / len(values))
 
 
@@ -155,7 +159,8 @@ class _TreeBuilder:
         #: The timers that do not fit into the whole step, and those that run beside it.
         self.left_out: list[str] = []
         self.outside: list[str] = []
-        #: The nodes, and for each: calls, duration, own time and its standard error, per step.
+        #: The nodes, and the row of each, per step: its calls (`counts` of a `CallTree`), duration (`busy`), own time
+        #: (`wall`), and the standard error of that.
         self.nodes: list[CallNode] = [CallNode("step", "step", -1)]
         self.rows: list[tuple[float, float, float, float]] = [(1.0, 0.0, 0.0, 0.0)]
 
@@ -170,10 +175,10 @@ class _TreeBuilder:
         if self.whole is not None:
             rest = self._own(self.timers[self.whole], [self.timers[name] for name in inner])
             self.nodes.append(CallNode(NOT_TIMED, "range", 0))
-            self.rows.append((1.0, rest[0], *rest))
+            self.rows.append((1.0, rest[0], *rest))  # nothing is inside it: its duration is its own time
         counts, busy, wall, error = (np.array(column) for column in zip(*self.rows, strict=True))
         memory = None
-        if peak is not None:
+        if peak is not None:  # a node without time has the memory
             self.nodes.append(CallNode("memory.peak_allocated", "range", 0))
             counts, busy, wall, error = (np.append(column, 0.0) for column in (counts, busy, wall, error))
             memory = np.zeros(len(self.nodes))
@@ -182,15 +187,15 @@ class _TreeBuilder:
         return CallTree(
             rank,
             tuple(self.nodes),
-            counts[:, None],
-            busy[:, None],
-            wall[:, None],
-            memory,
-            peak,
-            np.arange(len(self.nodes), dtype=np.float64),
-            self.steps > 1,
-            error,
-            tuple(f"{name} is left out: it does not fit into {self.whole}" for name in self.left_out),
+            counts=counts[:, None],
+            busy=busy[:, None],
+            wall=wall[:, None],
+            memory=memory,
+            peak=peak,
+            first=np.arange(len(self.nodes), dtype=np.float64),  # only the order of calls is known
+            has_steps=self.steps > 1,
+            error=error,
+            notes=tuple(f"{name} is left out: it does not fit into {self.whole}" for name in self.left_out),
         )
 
     def _place_tops(self) -> None:
@@ -220,7 +225,7 @@ class _TreeBuilder:
     def _below(self, outer: str | None) -> list[str]:
         """The timers right below a timer, or below the step (None), in the order of the run."""
         time = {name: timer.per_step(self.steps) for name, timer in self.timers.items()}
-        # by hook: the timer that has others below it; if several classes have one hook, the longest
+        # by hook: the timer that has others below it; if several classes of Lightning have one hook, the longest
         hosts: dict[str, str] = {}
         for name in sorted((name for name in time if name != self.whole), key=lambda name: time[name], reverse=True):
             hosts.setdefault(hook_of(name), name)
@@ -228,9 +233,9 @@ class _TreeBuilder:
         for name in self.timers:
             if name == self.whole or (outer is None and name in self.outside):
                 continue
-            # in old versions of a framework, some timers run one after the other, not inside each other
+            # in old versions of a framework, some timers run one after the other: a longer one cannot be inside
             long_enough = {hook for hook, host in hosts.items() if time[host] * _TOO_LONG >= time[name]}
-            hook = around(name, long_enough, self.nesting)
+            hook = around(name, long_enough, self.nesting)  # of the nearest timer that it runs in; None for the step
             if (hosts[hook] if hook is not None else None) == outer:
                 found.append(name)
         return found

@@ -34,8 +34,8 @@ from perfgate.core import Run, Series
 from perfgate.core.call_trees import PAGEABLE, CallNode, CallTree, NodeKind, stable_name
 
 _REPEATED = re.compile(r"#\d+$")
-#: For the tree of devices, and that of the host: the end of the names of metrics of own time. Its rows become nodes of
-#: the first kind; the metrics of other families, by their first word, become nodes of the other kinds.
+#: For the tree of devices, and that of the host: the end of the names of metrics of own time, and the kind of the nodes
+#: that these become; then the kinds of nodes of other metrics, by their first word.
 _OWN_TIMES: Mapping[str, tuple[NodeKind, Mapping[str, NodeKind]]] = {
     ".self_device_time": ("kernel", {"kernel": "kernel", "memcpy": "copy"}),
     ".self_cpu_time": ("operator", {"api": "runtime", "os": "runtime"}),
@@ -86,7 +86,7 @@ def _tree(rank: str, series: Sequence[Series], own: str) -> CallTree | None:
         family, _, name = one.key.metric.partition(".")
         if one.unit == "s" and family in families and not one.key.metric.endswith(tuple(_OWN_TIMES)):
             rows[stable_name(name), families[family]] += _row(one)
-    # a table of operators prints their sum below its rows
+    # a table of operators prints their sum below its rows, which has the name `table`, or `table#2` for a second table
     sums = {one.key.metric for one in series if _plain(one.key.metric.removesuffix(own)) == "table"}
     whole = sum(_row(one).time for one in series if one.key.metric in sums)
     table = _own_times([one for one in series if one.key.metric not in sums], own, whole)
@@ -110,6 +110,7 @@ def _plain(name: str) -> str:
 def _row(series: Series) -> TableRow:
     """The row that a series is: its total, and its number of values or calls."""
     if series.kind in ("samples", "value"):
+        # large baselines have a selection of the values, for all
         scale = (series.thinned_from or len(series.values)) / max(len(series.values), 1)
         return TableRow(float(series.values.sum()) * scale, len(series.values) * scale, 1)
     mean, total, count = (series.aggregate.get(name) for name in ("mean", "total", "count"))
@@ -160,7 +161,7 @@ def _with_copies(operators: dict[str, TableRow], kernels: Mapping[str, TableRow]
     """The operators, with copies of pageable memory as rows of their own: these take as long as the host needs."""
     copies = {name: row for name, row in kernels.items() if PAGEABLE.match(name)}
     time = sum(row.time for row in copies.values())
-    callers = (name for name in operators if _plain(name) == "aten::copy_")
+    callers = (name for name in operators if _plain(name) == "aten::copy_")  # the operator that makes copies
     caller = max(callers, key=lambda name: operators[name].time, default="")
     if not caller or time > operators[caller].time:
         return operators
@@ -168,7 +169,7 @@ def _with_copies(operators: dict[str, TableRow], kernels: Mapping[str, TableRow]
 
 
 def _steps(series: Sequence[Series]) -> float | None:
-    """The number of steps, if a row or a range counts them."""
+    """The number of steps, if a row counts them, or a range with a likely name, such as `train_step`."""
     counting = [one for one in series if one.key.metric in ("ProfilerStep*.self_cpu_time", "step.time")]
     ranges = (one for one in series if one.key.metric.startswith("range.") and one.unit == "s")
     counting += (one for one in ranges if PERHAPS_WHOLE.match(one.key.metric.partition(".")[2].rpartition(":")[2]))
@@ -186,7 +187,9 @@ def _made(
     # a name with several rows, one for each shape, may have more of them that the table left out
     error = np.where([False, *(is_cut and row.rows > 1 for row in rows.values())], times[1:].min(), 0.0)
     first, has_steps = np.arange(len(nodes), dtype=np.float64), steps is not None
-    return CallTree(rank, nodes, counts, times, times, first=first, has_steps=has_steps, error=error, is_cut=is_cut)
+    return CallTree(
+        rank, nodes, counts, busy=times, wall=times, first=first, has_steps=has_steps, error=error, is_cut=is_cut
+    )
 
 
 def _same_steps(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> list[RunTrees]:
