@@ -60,7 +60,8 @@ def rule_attacks(case: Case) -> tuple[list[Attack], int]:
     those that never fail.
     """
     found, count = list[Attack](), 0
-    times = LOOKS if case.baseline.pairing is None else math.ceil(PAIRS / max(len(case.new), 1))  # as a gate measures
+    # as many runs or pairs as a gate measures before it gives up
+    times = LOOKS if case.baseline.pairing is None else math.ceil(PAIRS / max(len(case.new), 1))
     stored = case.baseline.runs if case.baseline.pairing is None else case.baseline.runs * times
     case = replace(case, new=case.new * times, baseline=replace(case.baseline, runs=stored))
     for rule in case.ruleset.rules:
@@ -71,7 +72,7 @@ def rule_attacks(case: Case) -> tuple[list[Attack], int]:
         for what, attacked in _attacks(replace(own, new=red)):
             count += 1
             verdicts = judge(attacked)
-            copies = measured_twice(attacked, verdicts, ()) if what == _COPY else []
+            copies = measured_twice(attacked, verdicts, stored=()) if what == _COPY else []
             if not any(verdict.exit_code for verdict in verdicts) and not any(p.severity == "error" for p in copies):
                 found.append(Attack(what, rule.at))
     return found, count
@@ -81,7 +82,7 @@ def _red(case: Case) -> tuple[Run, ...] | None:
     """Return worse runs that the only rule of the case fails; None if it fails none."""
     (rule,), unchanged = case.ruleset.rules, judge(case)
     for way in ways(rule, case.ruleset, case.new, unchanged):
-        for amount in TELLING:
+        for amount in TELLING:  # a way that can make a rule fail does so at one of these
             worse = tuple(way.applied(run, amount) for run in case.new)
             if any(verdict.exit_code == 1 for verdict in judge(replace(case, new=worse))):
                 return worse
@@ -97,8 +98,10 @@ def _attacks(case: Case) -> Iterator[tuple[str, Case]]:
         runs = zip(case.new, hidden, strict=True)
         yield what, replace(case, new=tuple(replace(run, series=tuple(filter(None, some))) for run, some in runs))
     is_change = any(isinstance(clause.asks, ChangeClause) for clause in rule.clauses)
+    # a copy that was written again has files with other hashes, so only its measurements show it
     if is_change and case.baseline.place is not None and case.baseline.pairing is None:
         yield _COPY, replace(case, new=(replace(case.baseline.runs[0], source="copy", files=()),))
+    # a run can claim a fact that only the judged files state, or nobody
     for fact in sorted({one.fact for one in rule.when} - (case.facts.keys() - case.claimed)):
         facts = {**case.facts, fact: "another"}
         claimed = tuple(replace(run, environment={**run.environment, fact: "another"}) for run in case.new)

@@ -58,9 +58,10 @@ def _dropped(commands: list[tuple[str, str]], at: int, shell: str) -> str | None
     """Return what drops the exit code of the command at this place."""
     before, text = "\n".join(one for one, _ in commands[:at]), commands[at][0]
     later = "".join(one + sign for one, sign in commands[at + 1 :])
+    # the script stops at the first command that fails; a pipe fails if any of its commands fails
     stops = _is_set("e", "errexit", before, shell in ("", "bash", "sh") or bool(re.search(r" -\w*e", shell)))
     pipefail = _is_set("o pipefail", "pipefail", before, shell == "bash" or "pipefail" in shell)
-    if shell.partition(" ")[0] not in ("", "bash", "sh"):
+    if shell.partition(" ")[0] not in ("", "bash", "sh"):  # of other shells nothing is known: no attack
         stops = pipefail = True
     if re.search(r"\btrap\b.*\bexit 0", before):
         return _DROPS
@@ -68,7 +69,7 @@ def _dropped(commands: list[tuple[str, str]], at: int, shell: str) -> str | None
         return None if _KEEPS.search(re.split(r"\b(?:fi|done)\b", later)[0]) else _DROPS
     if _is_argument(text):
         return _DROPS
-    in_list = False
+    in_list = False  # True after `&&`: then `set -e` does not stop the script
     for number in range(at, len(commands)):
         sign, rest = commands[number][1], commands[number + 1 :]
         if sign in ("|", "|&") and not (in_list or pipefail or "PIPESTATUS" in later):
@@ -92,7 +93,7 @@ def _is_argument(text: str) -> bool:
 
 
 def _is_set(letter: str, name: str, before: str, default: bool) -> bool:
-    """Return whether an option of the shell is on after these commands."""
+    """Return whether an option of the shell, `letter` or its long `name`, is on after these commands."""
     signs = re.findall(rf"\bset(?: [-+]\w+)*? ([-+])(?:\w*{letter}|\w*o {name})", before)
     return signs[-1] == "-" if signs else default
 

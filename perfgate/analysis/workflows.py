@@ -31,7 +31,7 @@ _WRITTEN = re.compile(
 )
 #: A call that imports the modules of the working directory, which a pull request can write.
 _IMPORTS_ALL = re.compile(r"\bpython[\d.]*(?: +(?!-\w*[IP])[\w.=-]+){0,6}? +-m +perfgate\b")
-#: The action of perfgate as a step uses it.
+#: The action of perfgate as a step uses it; `./` in perfgate's own repository.
 _ACTION = re.compile(r"(?:[\w.-]+/perfgate(?:/action)?@.+|\./)")
 #: A part of a condition that is true for every pull request of a workflow that is green so far.
 _TRUE = re.compile(r"(?:true|always\(\)|success\(\)|! *cancelled\(\)|github\.event_name == 'pull_request\w*')", re.I)
@@ -106,6 +106,7 @@ class _Job(Struct, frozen=True):
         if self.is_privileged:
             what = "your workflow runs the code of a pull request with the rights of the base"
             yield self.attack(what, *self.fetched)
+        # the permissions of the job, or else those of the workflow; GitHub's default may write
         own, place = (self.job["permissions"], self.path) if "permissions" in self.job else (outer, ())
         may_write = [own] if own in ("write-all", None) else []
         if isinstance(own, dict):
@@ -145,7 +146,7 @@ class _Job(Struct, frozen=True):
         """Yield the attacks by rules of the pull request, or without a baseline."""
         own = "a pull request is judged by its own rules"
         commands = [found[0] for found in JUDGES.finditer(script) if not found[0].startswith("perfgate report")]
-        commands = [] if WANTS_RED.search(script) else commands
+        commands = [] if WANTS_RED.search(script) else commands  # a test of the gate has its own rules
         if any("--policy-ref" not in command for command in commands):
             yield self.attack(f"{own}: the command has no --policy-ref", "steps", number, "run")
         if "policy-ref" in options and not options["policy-ref"]:
@@ -163,6 +164,7 @@ class _Job(Struct, frozen=True):
         """Yield the ways to skip the job: for GitHub, a skipped job is a success, and so is one that ignores errors."""
         if self.job.get("continue-on-error") not in (None, False):
             yield self.attack("the workflow goes on if the gate fails", "continue-on-error")
+        # a gate in one of these jobs sees that this job was skipped
         others = [job for job in jobs if self.path[1] in _names(job.get("needs")) and _asks_needs(job)]
         skipped = "a skipped {} is green: a pull request that `if` leaves out is not judged"
         if not _is_true(self.job.get("if", True)) and "always()" not in str(self.job["if"]) and not others:
