@@ -111,7 +111,8 @@ class MappingItem(Struct):
                 value, text = self._path_at(long["value"], (*path, "value")), self._text_at(name, path, key=True)
             else:
                 value = self._path_at(name, path, key=True)
-                text = FieldText(name, (".".join(map(str, value.steps)),))
+                plain = ".".join(map(str, value.steps))  # without the quotes of `stats."p99.9"`
+                text = FieldText(plain, (plain,))
                 if value.names:
                     self._fail(f"{name!r} keeps a key: write `value:` and `unit:` below a name", path)
             unit = self._unit(str(long["unit"]), (*path, "unit") if isinstance(item, dict) else path)

@@ -8,7 +8,7 @@ from perfgate.core.causes import BisectReport, ItemEstimate, ItemSuspect
 from perfgate.core.units import format_change, format_number, format_value
 from perfgate.core.wording import plural
 from perfgate.reporters import json_report
-from perfgate.reporters.markdown import code, prose
+from perfgate.reporters.markdown import code, prose, table_cell
 from perfgate.reporters.plain_json import encode, picked
 from perfgate.reporters.terminal_page import Page
 from perfgate.words import cause_words
@@ -142,12 +142,11 @@ def markdown(report: BisectReport) -> str:
         for one in report.suspects:
             item, found = one.item, one.estimate
             measured = ""
-            if found and found.value:
+            if found and found.value is not None:
                 measured = f"{value(report, found.value)}, {plural(found.runs, _run(report))}"
             name = f"**{code(short(item.name))}**" if one.position in report.blamed else code(short(item.name))
             cells = [percent(one.probability), name, prose(item.author), prose(item.subject), prose(measured)]
-            escaped = [cell.replace("|", r"\|") for cell in cells]
-            lines.append(f"| {' | '.join(escaped)} |")
+            lines.append(f"| {' | '.join(map(table_cell, cells))} |")
         lines += [f"| {percent(probability)} | {words} | | | |" for probability, words in unnamed(report)]
         lines.append("")
     between = f"between {code(short(report.first.name))} (good) and {code(short(report.last.name))} (bad)"

@@ -179,6 +179,7 @@ def _steps(gate: FirstGate) -> Iterator[str]:
         yield "    perfgate rules"
         yield from _poor(gate)
     yield commit
+    yield from _found_by(gate)
 
 
 def _poor(gate: FirstGate) -> Iterator[str]:
@@ -255,7 +256,12 @@ def _steps_of_command(gate: FirstGate) -> Iterator[str]:
     yield f"fill in the TODO lines of {gate.workflow}, and commit these files with your program to the main branch:"
     yield f"    git add {tops}"
     yield "then `perfgate run` measures and judges your changes."
-    if gate.found_by:  # what makes the CI system find the job
+    yield from _found_by(gate)
+
+
+def _found_by(gate: FirstGate) -> Iterator[str]:
+    """Yield what the user has to do so that the CI system finds the job, unless it finds it by itself."""
+    if gate.found_by:
         yield f"{gate.workflow}: {gate.found_by}"
 
 

@@ -177,7 +177,7 @@ def _row(verdict: Verdict) -> str:
         "<br>".join(map(prose, numbers.measured(verdict))),
         prose(numbers.allowed(verdict)),
     )
-    return f"| {' | '.join(map(_cell, cells))} |"
+    return f"| {' | '.join(map(table_cell, cells))} |"
 
 
 def _items(verdicts: Sequence[Verdict]) -> Iterator[str]:
@@ -251,6 +251,6 @@ def _longest_fence(text: str) -> int:
     return max(map(len, re.findall("`+", text)), default=0)
 
 
-def _cell(markdown: str) -> str:
+def table_cell(markdown: str) -> str:
     r"""Return Markdown for a table, where a bar ends a cell even in code; renderers disagree on `\\|`."""
     return markdown.replace("\\|", "\\u007c").replace("|", "\\|")

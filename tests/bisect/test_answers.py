@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from answers import ANSWERS, TwoChanges
 from jsonschema import Draft7Validator
+from msgspec.structs import replace
 
 from perfgate.core.causes import BisectReport
 from perfgate.reporters import bisect_text
@@ -75,3 +76,13 @@ def test_a_second_change_has_the_options_of_its_search() -> None:
     )
     (note,) = TwoChanges(12, 11, 0.1, also_from=3, also=0.05).report().notes
     assert ("to search before torch==2.11.0" in note, "to search after" in note) == (True, False)
+
+
+def test_a_cell_of_the_table_shows_a_zero_and_keeps_its_bars() -> None:
+    report = ANSWERS["found"]()
+    first = report.suspects[0]
+    estimate = replace(first.estimate, value=0.0)
+    odd = replace(first, item=replace(first.item, subject=r"a\|b | c"), estimate=estimate)
+    (row,) = [line for line in bisect_text.markdown(replace(report, suspects=(odd,))).splitlines() if " c |" in line]
+    assert row.count("|") - row.count(r"\|") == 6
+    assert "| 0" in row

@@ -1,10 +1,14 @@
 """The page shows what the machine did under the step plot, on the same axis: only what moved, in few points."""
 
 import json
+import math
 
 import pytest
 from conftest import write_rules
 from lxml import html
+
+from perfgate.core.details import MachineChannel, MachineTrace
+from perfgate.reporters.html.machine_strips import machine_plots
 
 STEPS, WINDOWS = 200, 900
 
@@ -135,3 +139,14 @@ def test_a_page_without_a_baseline_has_no_base_in_its_legends(folder, perfgate):
     legends = [" ".join(one.text_content().split()) for one in page.xpath("//span[@class='key']")]
     assert [one for one in legends if one.startswith("new")]
     assert not [one for one in legends if "base" in one]
+
+
+def test_the_lowest_drawn_plot_has_the_numbers_of_the_axis() -> None:
+    def channel(metric, *values):
+        trace = MachineTrace("a", "new", values[0], (0.0, 1.0, 2.0), values)
+        return MachineChannel(metric, {}, "W", (trace,))
+
+    power, nothing = channel("power", 1.0, 2.0, 3.0), channel("nothing", math.inf, math.inf, math.inf)
+    for channels in ([power], [power, nothing], [power, power]):
+        strips = machine_plots(channels).strips
+        assert ["seconds since" in strip.picture for strip in strips] == [False] * (len(strips) - 1) + [True]

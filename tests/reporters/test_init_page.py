@@ -82,3 +82,10 @@ def test_a_rule_about_cpu_time_counts_if_it_is_known_to_see_more(sees: float | N
     gate = FirstGate("written", replace(ADVICE, rules=(cpu, *RULES)), *PLACES, FILES, RUNS)
     assert gate.finest_rule is not None
     assert gate.finest_rule.subject == finest
+
+
+@pytest.mark.parametrize("name", ["written", "pairs", "no runs"])
+def test_how_the_ci_system_finds_the_job_is_said(name: str) -> None:
+    how = "add `include: .gitlab/perf.yml` to `.gitlab-ci.yml`"
+    assert how not in render(ENDS[name])
+    assert how in " ".join(render(replace(ENDS[name], found_by=how)).split())

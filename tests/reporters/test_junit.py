@@ -118,7 +118,12 @@ def test_problems_that_no_verdict_speaks_of_have_a_case():
     broken = Problem("error", "the document is cut", Location("a.json", 3))
     assert "perfgate.run" in cases(replace(ALL_PASS, exit_code=3, problems=(broken,)))
     assert "perfgate.run" not in cases(replace(ALL_PASS, problems=(broken,)))
-    assert "perfgate.run" in cases(replace(ALL_PASS, verdicts=()))
+    assert "perfgate.run" in cases(replace(ALL_PASS, verdicts=(), exit_code=3))
+
+
+def test_a_report_that_judged_nothing_and_found_no_error_has_a_case_that_passes():
+    (case,) = cases(replace(ALL_PASS, verdicts=())).values()
+    assert [child.tag for child in case] == ["system-out"]
 
 
 def test_hostile_strings_stay_readable():

@@ -80,10 +80,10 @@ def machine_plots(channels: Sequence[MachineChannel], steps: Ends | None = None)
         return None
     x = PictureScale(*sides, _LEFT, _RIGHT)
     label = "step" if by_step else "seconds since the start"
-    strips = []
-    for one in drawn:
-        strip = _strip(one, x, sides, x_of, label if one is drawn[-1] else "")
-        strips += [strip] if strip is not None else []
+    strips: list[MachineStrip] = []
+    for one in reversed(drawn):  # the lowest plot has the numbers and the label of the axis
+        strip = _strip(one, x, sides, x_of, "" if strips else label)
+        strips = [strip, *strips] if strip is not None else strips
     has_levels = any(not trace.values for one in drawn for trace in one.runs)
     drawn_sides = tuple(side for side in _SIDES if any(side == name for strip in strips for name, _ in strip.means))
     return MachinePlots(tuple(strips), by_step, has_levels, drawn_sides) if strips else None

@@ -234,7 +234,7 @@ class Plot {  // x are positions of runs, y are steps below the top; `view` is t
     const count = clamp(Math.floor(wide / 150), 2, 7), {first, times} = this.runs, from = Math.max(Math.ceil(left), first);
     const to = Math.min(Math.floor(left + width), first + times.length - 1), seen = new Set();
     const days = (times[to - first] - times[from - first]) / 86400, y = +this.svg.getAttribute("height") - 4;
-    for (let n = 0; n < count; n++) {
+    for (let n = 0; n < count && from <= to; n++) {  // none if the margin alone is shown
       const at = Math.round(from + (to - from) * n / (count - 1)), share = 100 * (at - left) / width;
       const label = days < count ? stamp(times[at - first]).slice(5) : stamp(times[at - first]).slice(0, 10);
       if (seen.has(label) || !(at - first in times)) continue;
