@@ -72,7 +72,7 @@ def advise(
     `better`: the direction of metrics, where the user gave it. `pairs`: pairs of the same program, which show how much
     pairs differ.
     """
-    runs, steadier = use_steadier(runs)
+    runs, steadier = use_steadier(runs)  # without a wall time that CPU time or instructions replace
     found = replace(_advise(runs, today, is_paired, better, pairs), steadier=steadier)
     return found if is_paired else _with_work(found, runs, work_rules(runs, today), today)
 
@@ -81,12 +81,13 @@ def _with_work(advice: Advice, runs: Sequence[Run], work: Sequence[ProposedRule]
     """Return the advice with rules about exact work first. For traces, of all times only that of the step is kept."""
     if not work:
         return advice
+    # exact work has no noise, so this gate needs no pairs: `is_noisy` is False
     if not all(run.format in TRACES for run in runs):
         return replace(advice, rules=(*work, *advice.rules), step=replace(advice.step, is_noisy=False))
     times = [one for one in advice.rules if one.subject.startswith(f"{STEP} ") and one.purpose == "usual"]
     wide = [rule for one in times if (rule := _twice_as_wide(one, runs, today)) is not None]
     step = advice.step if wide else StepTime(STEP, "the steps of a trace vary too much; their work is exact")
-    exact = (DEVICE_TIME, STEP, INPUT)
+    exact = (DEVICE_TIME, STEP, INPUT)  # rules are about these; of details and counts there are too many
     left_out = {
         one.reason: [name for name in one.metrics if name not in exact and not name.startswith((*DETAILS, WORK))]
         for one in advice.left_out
@@ -111,7 +112,7 @@ def _advise(
 ) -> Advice:
     """Return the advice without rules about exact work."""
     found = propose(runs, today, better)
-    known = shared_metrics(runs, {})
+    known = shared_metrics(runs, left_out={})
     step = step_time(known, found, len(runs))
     if is_paired:
         return _of_pairs(runs, today, found, step, better, pairs)
@@ -139,7 +140,7 @@ def proposed_for(
     left_out: dict[str, list[str]] = {}
     runs = [_only(run, metric) for run in runs]
     known = shared_metrics(runs, left_out)
-    ranked(known, left_out, better)
+    ranked(known, left_out, better)  # adds its reasons to `left_out`
     why = next((reason for reason, names in left_out.items() if metric in names), None)
     if why is not None:
         return why
@@ -151,6 +152,7 @@ def proposed_for(
         return _of_pair(metric, known, _TOLERANCES_OF_PAIRS[not is_calm], better) or "a rule cannot name it"
     if mine:
         return _usual(mine[0], known)
+    # only counts of work are left out without a reason
     return next((reason for reason, names in found.left_out.items() if metric in names), _OF_WORK)
 
 
@@ -184,10 +186,10 @@ def _cost(proposal: Proposal, known: Known, runs: Sequence[Run], today: date) ->
     measured = statistic or default_statistic(series[0])
     room = max(_ROOM, 1 + _TOLERANCES_OF_ROOM * tolerance / 100)
     for labels, of_labels in _by_labels(series, measured, room):
-        budget = trial.limit(about(metric, statistic, labels), of_labels, measured, True, room)
+        budget = trial.limit(about(metric, statistic, labels), of_labels, measured, upper=True, room=room)
         if budget is not None:
             allowed = f"under{budget.rpartition('under')[2]}"
-            yield ProposedRule("budget", budget, f"{metric}{labels} {measured}", allowed, room - 1)
+            yield ProposedRule("budget", budget, f"{metric}{labels} {measured}", allowed, fails_from=room - 1)
 
 
 def _by_labels(series: Sequence[Series], statistic: str, room: float) -> list[tuple[str, list[Series]]]:
@@ -214,7 +216,7 @@ def _of_pairs(
 
     `made`: pairs of the same program, or None.
     """
-    known, left_out = shared_metrics(runs, {}), dict[str, list[str]]()
+    known, left_out = shared_metrics(runs, left_out={}), dict[str, list[str]]()
     order = ranked(known, left_out, better)
     ruled = {proposal.metric: proposal for proposal in found.rules}
     mains = _judged_in_pairs(known, found, order)
@@ -228,7 +230,7 @@ def _of_pairs(
     tolerances = {name: usual if one is None else _fitting(room * one) for name, one in spreads.items()}
     pairs = [_of_pair(name, known, tolerances[name], better, spreads[name]) for name in mains]
     rules = [rule for rule in pairs if rule is not None]
-    covered = StepTime(mains[0] if mains else None, None if rules else step.trouble or "a rule cannot name it")
+    covered = StepTime(mains[0] if mains else None, trouble=None if rules else step.trouble or "a rule cannot name it")
     rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B"]
     if is_calm and mains and known[mains[0]][0].unit == "s":
         rules += [one for one in _cost(ruled[mains[0]], known, runs, today) if one.purpose == "budget"]
@@ -248,7 +250,7 @@ def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> li
     speeds = [one.metric for one in found.rules if known[one.metric][0].unit in SPEEDS and one.tolerance <= _STEADY]
     steady = [name for name in speeds if not name.startswith(DETAILS)]
     longest = [name for name in order if known[name][0].unit in SPEEDS][:1]
-    if steady and any(known[name][0].unit != "s" for name in [*steady, *longest]):  # a rate has the whole step
+    if steady and any(known[name][0].unit != "s" for name in [*steady, *longest]):  # a rate needs no part of a step
         return steady[:_MOST_PARTS]
     return list(dict.fromkeys([*longest, *steady]))[:_MOST_PARTS]
 
@@ -274,7 +276,9 @@ def _of_pair(
     subject, asks = f"{metric} {default_statistic(series)}", f"within {tolerance}%"
     noise = SPREAD_OF_PAIRS if spread is None else spread
     fails_from = pairs_fail_from(tolerance / 100, PAIRS, towards, noise)
-    return ProposedRule("usual", sentence, subject, asks, fails_from, tolerance, noise, spread is not None)
+    return ProposedRule(
+        "usual", sentence, subject, asks, fails_from, tolerance, noise, is_calibrated=spread is not None
+    )
 
 
 def _cpu_time(made: Pairs | None, noises: Sequence[float], *, is_busy: bool) -> Iterator[ProposedRule]:
@@ -292,5 +296,5 @@ def _cpu_time(made: Pairs | None, noises: Sequence[float], *, is_busy: bool) -> 
         return
     if any("gpu" in run.environment or run.format in (*_BENCHMARKS, "perfgate") for run in made.base):
         return
-    rule = _of_pair(metric, shared_metrics(made.base, {}), _fitting(_ROOM_OF_PAIRS * spread), UNSAID, spread)
+    rule = _of_pair(metric, shared_metrics(made.base, left_out={}), _fitting(_ROOM_OF_PAIRS * spread), UNSAID, spread)
     yield from [replace(rule, purpose="cpu")] if rule else []

@@ -58,17 +58,19 @@ def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[V
     reads = reading(rule, ruleset)
     names = sorted({series.key.metric for run in runs for series in run.series if reads(series.key)})
     plain = isinstance(rule.sentence.subject, Selector) and not _derived(rule, ruleset)
+    # of a formula, each metric alone: some formulas, such as a ratio, stay the same if all change
     for some in [names] if plain else [[name] for name in names]:
         yield from (Way(_times, some), Way(_divided, some))
         yield _changed(some, lambda values, by: np.where(values > np.quantile(values, _TAIL), values * by, values))
         yield from (_lifted(some, clause.quantity.value) for clause in rule.clauses if clause.quantity is not None)
         members = sorted({one.key.member() for run in runs for one in run.series if one.key.metric in some})
-        for member in (members[0], members[-1]) if len(members) > 1 else ():
+        for member in (members[0], members[-1]) if len(members) > 1 else ():  # a single rank, for rules about ranks
             yield from (Way(_times, some, member), Way(_divided, some, member))
-        if any(map(read_by, selectors(rule.sentence.subject))):
+        if any(map(read_by, selectors(rule.sentence.subject))):  # a rule about warm-up: the first quarter is worse
             yield _changed(
                 some, lambda values, by: np.where(np.arange(len(values)) < len(values) // 4, values * by, values)
             )
+        # more values, and fewer: for rules about their number
         yield _changed(some, lambda values, amount: np.tile(values, 1 + int(amount)))
         yield _changed(some, lambda values, amount: values[: max(1, int(len(values) / amount))])
 
@@ -98,7 +100,7 @@ def _beyond_the_edge(clause: str, verdicts: Sequence[Verdict]) -> Way:
 
     def distorted(series: Series, amount: float) -> Series:
         key = series.key.without_members()
-        edge = edges.get((key.metric, key.labels), edges.get((key.metric, ())))
+        edge = edges.get((key.metric, key.labels), edges.get((key.metric, ())))  # or that of a verdict without labels
         if edge is None:
             return series
         return _times(series, edge / amount if key.metric in down else edge * amount)
@@ -118,7 +120,7 @@ def _edge(verdict: Verdict) -> float | None:
 
 
 def _lifted(names: Sequence[str], bound: float) -> Way:
-    """Return a way that adds to the values a bound, a tolerance, or 1 if it is 0: no factor changes values of 0."""
+    """Return a way that adds a multiple of a bound or tolerance, or of 1, to values: no factor changes those of 0."""
     return _changed(names, lambda values, amount: values + (abs(bound) * amount or int(amount)))
 
 

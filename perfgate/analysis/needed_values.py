@@ -53,6 +53,7 @@ class NeededValues:
 
     def _shortened(self, run: Run) -> Run:
         """Return a run with outlines; one that is not a trace of a single rank does not change."""
+        # the causes of a change from stored runs need all values of a trace without call trees
         if run.format != _TRACE or (self.with_sizes and not run.call_trees):
             return run
         samples = (one for one in run.series if one.kind == "samples" and not one.groups)
@@ -78,10 +79,10 @@ class NeededValues:
         sizes = [size for one in series if self.with_sizes and (size := size_of(one)) is not None]
         per_step = [float(one.values.sum()) / steps.get(one.key.member(), 1) for one in series if one.unit == "s"]
         return Outline(
-            tuple(one.value for one in sizes),
-            tuple(one.error for one in sizes),
-            tuple(one.total for one in sizes),
-            tuple(filter(math.isfinite, per_step)),
+            medians=tuple(one.value for one in sizes),
+            errors=tuple(one.error for one in sizes),
+            totals=tuple(one.total for one in sizes),
+            per_step=tuple(filter(math.isfinite, per_step)),
         )
 
 

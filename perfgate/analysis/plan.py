@@ -57,15 +57,17 @@ def _of_rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Plan]:
     subjects = find_subjects(rule.sentence, runs)
     for clause in rule.clauses:
         if isinstance(clause.asks, WorkClause):
-            yield _without(rule, clause, case, None, "exact: one run shows every change")
+            yield _without(rule, clause, case, subject=None, why="exact: one run shows every change")
             continue
         if not subjects:
-            yield _without(rule, clause, case, None, f"the stored runs have no metric {rule.sentence.subject_text}")
+            yield _without(
+                rule, clause, case, subject=None, why=f"the stored runs have no metric {rule.sentence.subject_text}"
+            )
         to_anchor = isinstance(clause.asks, ChangeClause) and clause.asks.reference == "anchor"
         for subject in subjects:
             stored = tuple(members for members in (subject.anchor if to_anchor else subject.base) if members)
             try:
-                yield _planned(Evidence(rule, clause, subject, case, runs, (), stored))
+                yield _planned(Evidence(rule, clause, subject, case, runs, new=(), base=stored))
             except (CannotJudge, NotAvailable) as error:
                 yield _without(rule, clause, case, subject, str(error))
 
@@ -94,7 +96,7 @@ def _planned(evidence: Evidence) -> Plan:
     check_terms(evidence)
     measures = evidence.measured(evidence.base).measures
     plan = replace(
-        _without(evidence.rule, evidence.clause, evidence.case, evidence.subject, None),
+        _without(evidence.rule, evidence.clause, evidence.case, evidence.subject, why=None),
         statistic=evidence.shown_statistic,
         base_runs=len(measures),
     )
@@ -129,7 +131,7 @@ def _of_change(plan: Plan, evidence: Evidence, asks: ChangeClause, measures: Seq
     if terms.exact:
         raise CannotJudge("exact", "it is compared without noise: one run shows every change", "")
     centre, seen = run_noise(measures, terms.prior)
-    seen = replace(seen, shared=2 * terms.wander**2)
+    seen = replace(seen, shared=2 * terms.wander**2)  # the levels of both sides wander
     noise = seen  # `seen` is what the runs show, `noise` what a pass assumes
     margin = excluded = terms.tolerated(math.exp(centre))  # the anchor has no `at_worst`: a pass excludes the tolerance
     anchored, fewest = asks.reference == "anchor", 0
@@ -193,7 +195,7 @@ def pairs_fail_from(tolerance: float, pairs: int, better: Better, spread: float 
     """
     error = spread / math.sqrt(pairs)
     margin = Margin.of_ratio(tolerance, "down" if better == "higher" else "up")
-    levels = (1 - SHARP_RED * 0.05, _PAIRS)
+    levels = (1 - SHARP_RED * 0.05, _PAIRS)  # the sharp bound at 95 % confidence, and the power
     return margin.detectable(sum(t_quantile(pairs - 1, level) for level in levels) * error)
 
 

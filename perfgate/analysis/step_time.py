@@ -55,7 +55,7 @@ def step_time(known: Known, found: Proposals, runs: int) -> StepTime:
         return StepTime(main, f"the time of equal steps varies by a factor of {factor:.1f} within a run", is_noisy=True)
     if named is None and any(known[proposal.metric][0].unit in SPEEDS for proposal in found.rules):
         return StepTime(main)
-    metric = named or next((name for name in ranked(known, {}) if known[name][0].unit == "s"), None)
+    metric = named or next((name for name in ranked(known, left_out={}) if known[name][0].unit == "s"), None)
     return StepTime(None, "these runs have no time") if metric is None else _compared(metric, known, found)
 
 
@@ -66,6 +66,7 @@ def _compared(metric: str, known: Known, found: Proposals) -> StepTime:
     if fails_from is not None and fails_from > BLIND and len(known[metric]) >= RUNS_FOR_A_PROMISE:
         return StepTime(metric, f"stored runs would show only {format_change(fails_from)} and more", is_noisy=True)
     reason = next((reason for reason, names in found.left_out.items() if metric in names), None)
+    # `within 2% of a metric that has a rule`: that rule sees the step
     if mine is not None or reason is None or reason.startswith("within 2%"):
         return StepTime(metric)
     if reason != TOO_NOISY:

@@ -49,7 +49,7 @@ def calibrate(case: Case, levels: Sequence[str] = ()) -> tuple[list[CalibratedPr
         if not subjects:
             complaints.append(f"no run has a metric of `{rule.name}`")
         for subject in subjects:
-            evidence = Evidence(rule, clause, subject, case, runs, subject.new, subject.base)
+            evidence = Evidence(rule, clause, subject, case, runs, new=subject.new, base=subject.base)
             try:
                 prior = _calibrated(evidence, levels)
                 found.setdefault((str(prior.key), prior.statistic, prior.rank), prior)
@@ -81,7 +81,7 @@ def _calibrated(evidence: Evidence, levels: Sequence[str]) -> CalibratedPrior:
     # One prior for all ranks. The ranks of one run are not independent, so they add no degrees of freedom.
     s0 = math.sqrt(sum(prior.s0**2 for prior in priors) / len(priors))
     d0 = min(prior.d0 for prior in priors)
-    return CalibratedPrior(subject.key, statistic, evidence.rank, s0, d0, usable, pairing)
+    return CalibratedPrior(subject.key, statistic, evidence.rank, s0, d0, runs=usable, pairing=pairing)
 
 
 class _Noise(Struct, frozen=True):
@@ -113,7 +113,7 @@ def _between_runs(evidence: Evidence, runs: Sequence[Members], levels: Sequence[
     for i, measure in zip(present, measures, strict=True):
         by_level[levels[i] if levels else ""].append(measure)
     found = list(by_level.values())
-    enough = freedom(found) >= FEWEST_RUNS - 1
+    enough = freedom(found) >= FEWEST_RUNS - 1  # as of the fewest runs in one level
     return _Noise(measures, sum(map(has_logarithm, measures)), prior_of_levels(found) if enough else None)
 
 
@@ -153,7 +153,7 @@ def _drifts_of(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Problem]:
         if len(history) < FEWEST_FOR_DRIFT:
             continue
         members = tuple(pair[0] for pair in history)
-        evidence = Evidence(rule, clause, subject, case, runs, members, ())
+        evidence = Evidence(rule, clause, subject, case, runs, new=members, base=())
         try:
             measures = evidence.measured(members).measures
             points = _points(evidence, asks, measures) if all(map(has_logarithm, measures)) else ()
@@ -192,7 +192,7 @@ def _points(evidence: Evidence, asks: ChangeClause, measures: tuple[RunMeasure, 
 
 
 def _words(evidence: Evidence, point: ChangePoint, run: RunView, count: int) -> str:
-    name = evidence.name((), evidence.shown_statistic)
+    name = evidence.name(member=(), statistic=evidence.shown_statistic)
     verb = "rose" if point.change > 0 else "fell"
     changes = (point.change, *sorted((point.low, point.high), key=abs))
     size, least, most = (format_change(abs(change)).lstrip("+") for change in changes)

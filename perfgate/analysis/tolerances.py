@@ -93,12 +93,13 @@ class Trial(Struct, frozen=True):
             return "a rule cannot name them"
         planned = plans(self._case(tolerances, self.runs))
         for sentence, percent in tolerances.items():
-            own = tuple(plan for plan in planned if plan.rule == sentence)
+            own = tuple(plan for plan in planned if plan.rule == sentence)  # a rule is named by its sentence
             if all(map(_passes_with_one_run, own)) and self.passes(sentence):
                 return Fit(sentence, percent, own)
         trouble = next((plan.trouble for plan in planned if plan.trouble and not _is_exact(plan)), None)
         if trouble:
             return trouble
+        # `sentence` is the last one, with the largest tolerance
         errors = [v.reason for v in judge(self._case([sentence], self.runs)) if v.outcome == "error"]
         return f"{errors[0].replace('-', ' ')} in a run" if errors else TOO_NOISY
 
@@ -170,7 +171,10 @@ def value_of(series: Series, statistic: str) -> float | None:
 
 
 def _values(series: Sequence[Series], statistic: str, better: Better) -> list[float]:
-    """Return the positive values of a statistic of these series; none if one of them does not have it."""
+    """Return the positive values of a statistic of these series; none if one of them does not have it.
+
+    `better`: values on the other side at the start of a run may be its warm-up.
+    """
     method = Method(statistic, better=better)
     try:
         values = [method.measure(one).value for one in series]
@@ -232,6 +236,7 @@ def spread_of_pairs(pairs: Pairs | None, metric: str) -> float | None:
                 sides = [Method(statistic, better="lower").measure(series) for series in (one, other)]
             except NotAvailable:
                 continue
+            # only steps that took turns are divided one by one; else the statistics of the two runs
             by_turns = [one.values] if pairs.pairing != "whole-runs" else []
             ratio = pair_ratios(sides[:1], sides[1:], by_turns, [other.values], statistic)[0].value
             if ratio is not None and ratio > 0:

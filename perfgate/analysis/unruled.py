@@ -119,6 +119,7 @@ def _change(base: Sequence[Size], new: Sequence[Size]) -> float | None:
     change = now / before - 1
     error = fmean(one.error for one in (*base, *new))
     spread = math.fsum((value / before - 1) ** 2 for value in values)
+    # degrees of freedom: two of the prior, and one less than there are base runs
     noise = math.sqrt((2 * (_PRIOR**2 + error**2) + spread) / (len(base) + 1) * (1 / len(base) + 1 / len(new)))
     return change if abs(change) > max(LEAST_CHANGE, STANDARD_ERRORS * noise) else None
 
@@ -146,7 +147,7 @@ def _sizes(run: Run, names: Collection[tuple[Key, str]] | None = None) -> dict[t
 
 @np.errstate(all="ignore")
 def size_of(series: Series) -> Size | None:
-    """Return the median of samples after warm-up, the number of a value, or the mean of an aggregate.
+    """Return the median of samples after warm-up or of a summary, the number of a value, or the mean of an aggregate.
 
     None for a series without such a number, or with one of 1e100 or more.
     """
@@ -156,7 +157,7 @@ def size_of(series: Series) -> Size | None:
         values, value = run.values, median(run.values) if run.finite else math.nan
         # 1.4826 MAD is the standard deviation, and the error of a median is sqrt(pi / 2) times that of a mean
         error = 1.8581 * median(np.abs(values - value)) / math.sqrt(len(values)) / value if value > 0 else 0.0
-        total = float(samples.mean()) * (series.thinned_from or len(samples))
+        total = float(samples.mean()) * (series.thinned_from or len(samples))  # a baseline may have only some samples
     else:
         printed = {"mean": float(samples[0])} if series.kind == "value" else dict(series.aggregate)
         mean = printed.get("mean", math.nan)
@@ -200,8 +201,10 @@ def step_time(times: Mapping[str, float], format: str) -> WholeStep:
     for whole in WHOLES:
         if found := [time for name, time in own.items() if hook_of(name) == whole]:
             return WholeStep(max(found), True, format)
+    # a hook is the name in the table of nesting: `backward` for `[Strategy]DDPStrategy.backward`
     nesting, hooks = nesting_of(format), {hook_of(name) for name in own}
     tops = [name for name in own if around(name, hooks, nesting) is None]
+    # timers such as `step`: the longest is the whole step if the other parts fit into it
     perhaps = {name for name in tops if may_be_whole(name, format)}
     whole_time = max((own[name] for name in perhaps), default=0.0)
     parts = {name: own[name] for name in tops if _is_part(name, format)}
@@ -213,7 +216,7 @@ def step_time(times: Mapping[str, float], format: str) -> WholeStep:
 def time_named(times: Mapping[str, float], named: Collection[str], format: str) -> tuple[float, float]:
     """Return the time that the named metrics measure, and that all metrics measure, in s; nested timers count once."""
     own = _without_redundant(times)
-    seen_names = {name for name in own if name in named or name + _MICRO in named}
+    seen_names = {name for name in own if name in named or name + _MICRO in named}  # or its micro-step
     nesting, hooks = nesting_of(format), {hook_of(name) for name in own}
     below: dict[str | None, list[str]] = {}
     for name in own:
