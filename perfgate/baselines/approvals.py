@@ -70,7 +70,6 @@ def propose(options: CommandOptions, folder: str, judged: Collection[SourceFile]
     """Write the files of an approval to another folder; returns the lines to print. Raises Refused.
 
     The level follows the newest one of the policy's baselines, so its files can be added to them.
-
     `folder`: the folder to write to. `judged`: the files that the check judged. They are read again, and nothing is
     written if one of them has changed.
     """
@@ -210,6 +209,7 @@ def _refuses(verdict: Verdict) -> bool:
 
 def _widening(verdicts: Iterable[Verdict]) -> list[str]:
     """Return a warning for each change that is undecided because of noise: such runs make later ones undecided, too."""
+    # A suspect one is probably worse; `noise-unknown` means that there are too few runs.
     return [
         f"warning: {v.message}: this run widens every later interval; if it was disturbed, remove its file"
         for v in verdicts

@@ -7,6 +7,7 @@ time leave two newest levels, as two branches do; a later approval replaces both
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice, repeat
@@ -100,7 +101,7 @@ class BucketStore:
         try:
             self._files.pipe_file(key, data, mode="overwrite" if replace else "create")
         except FileExistsError:
-            raise FileExistsError(17, "it exists already") from None
+            raise FileExistsError(errno.EEXIST, "it exists already") from None
         except OSError:
             raise
         except Exception as error:

@@ -92,7 +92,7 @@ def _with_same_warmup(method: Method, series: Collection[Series]) -> list[str]:
 
 
 def method_of(key: Key, unit: str, warmup: WarmUpRule) -> Method:
-    """Return how a metric is measured by a rule with default settings; each use replaces the statistic."""
+    """Return how a metric is measured by a rule with default settings; other statistics replace the mean."""
     return Method("mean", warmup, direction(key.metric, unit, None) or "neither")
 
 

@@ -257,7 +257,7 @@ def _truths(own: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[bool
     truths = [_by_later_checks(at, own, places) if not known else None for at, known in enumerate(shown)]
     for at, known in enumerate(shown):
         if known and len(highest := known[max(known)]) == 1:  # otherwise evidence of one rank contradicts itself
-            truths[at] = highest == {own[at].answer == "red"}
+            truths[at] = highest == {own[at].answer == "red"}  # a red is right if there is a change, a green if not
     return truths
 
 

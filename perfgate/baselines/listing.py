@@ -84,8 +84,8 @@ def sides(path: str, old: str | None, new: str | None) -> tuple[PlaceRuns, Place
 
     The default of `new` is the newest level, and that of `old` the level that it replaced.
     """
-    after = _side(path, new, None)
-    return _side(path, old, after[0]), after
+    after = _side(path, new, after=None)
+    return _side(path, old, after=after[0]), after
 
 
 def _side(path: str, place: str | None, after: str | None) -> PlaceRuns:

@@ -5,6 +5,7 @@ A policy is the rules and baselines that decide a check.
 
 from __future__ import annotations
 
+import errno
 import posixpath
 from collections.abc import Iterable, Iterator
 
@@ -89,7 +90,7 @@ class HeldStore(Struct, frozen=True):
 
     def read(self, path: str) -> bytes:
         """Return the bytes of a file. Raises OSError and UnsafeName."""
-        data = self.held.files.get(path, FileNotFoundError(2, "no such file"))
+        data = self.held.files.get(path, FileNotFoundError(errno.ENOENT, "no such file"))
         if isinstance(data, bytes):
             return data
         raise data

@@ -96,6 +96,7 @@ class DirectoryStore(Struct, frozen=True):
             here = waiting.pop()
             try:
                 with os.scandir(self.root / here) as scanned:
+                    # for the order of the problems; `found` is sorted at the end
                     entries = sorted(scanned, key=lambda entry: (not entry.is_dir(), entry.name))
             except FileNotFoundError:  # nothing was stored, or another command has just removed the folder
                 continue
@@ -170,7 +171,7 @@ class DirectoryStore(Struct, frozen=True):
                 os.fsync(opened.fileno())
             os.chmod(temporary, 0o644)  # mkstemp lets only the owner read it
             if file.exists() and not replace:
-                raise FileExistsError(17, "it exists already")
+                raise FileExistsError(errno.EEXIST, "it exists already")
             os.replace(temporary, file)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)

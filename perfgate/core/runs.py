@@ -238,6 +238,7 @@ class Run(Struct, frozen=True):
     """One execution of a program."""
 
     source: str
+    #: The format of its files; several are joined by `+`.
     format: str
     series: tuple[Series, ...]
     problems: tuple[Problem, ...] = ()

@@ -87,7 +87,7 @@ _DISPLAY = {
     "$": ("$",),
     "count": ("count", "thousand", "million", "billion"),
 }
-BASE_UNITS = (*_DISPLAY, "1")
+BASE_UNITS = (*_DISPLAY, "1")  # a ratio is printed without a unit
 #: A clock is stored in 1/s, as every rate, and printed in these.
 _DISPLAY["Hz"] = ("Hz", "kHz", "MHz", "GHz")
 _CLOCK = re.compile(r"clock\.|.*\bfrequency$", re.IGNORECASE)

@@ -175,7 +175,7 @@ _PERCENTILE = re.compile(r"p(\d{1,3}(?:\.\d+)?)", re.ASCII)
 def percent_of(name: str) -> float | None:
     """Return the percentage in the name of a percentile (99.9 for `p99.9`), or None for every other word."""
     found = _PERCENTILE.fullmatch(name)
-    percent = float(found[1]) if found else 101.0
+    percent = float(found[1]) if found else 101.0  # not a percentage
     return percent if percent <= 100 else None
 
 

@@ -84,7 +84,7 @@ def _limit(rule: Rule, limit: LimitClause) -> str:
     interval = f"the whole confidence interval ({format_confidence(confidence)} on each side)"
     text = f"passes if {interval} is {limit.comparator} {limit.bound}, fails if none of it is"
     statistic = rule.sentence.statistic or "median"
-    q = 0.5 if statistic == "median" else (percent_of(statistic) or 0.0) / 100
+    q = 0.5 if statistic == "median" else (percent_of(statistic) or 0.0) / 100  # 0 for the mean and the like
     inside = q if limit.upper else 1 - q
     if _is_limit_of_count(rule) and rule.sentence.statistic is None:
         return f"passes if every step is {limit.comparator} {limit.bound}; counts have no noise: one run decides"

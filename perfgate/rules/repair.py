@@ -82,7 +82,7 @@ def repaired(text: str, metrics: Collection[str] = ()) -> str | None:
         words = words[2:] if words[2:] and words[2].startswith("work.") else []
     # The quantity is the first number, but not the first word, and no percentile such as `95th`.
     at = next((i for i, word in enumerate(words) if i and NUMBER.match(word) and not meant_percentile(word)), None)
-    if at is None or len(text) > _LONGEST or any(mark in text for mark in '{}()"`'):
+    if at is None or len(text) > _LONGEST or any(mark in text for mark in '{}()"`'):  # labels, formulas, quoted names
         return None
     quantity, after = _quantity(words, at)
     head = [*words[:1], *map(_spelt, words[1:at])]
@@ -188,6 +188,7 @@ def _clause(before: Sequence[str], quantity: str, after: Sequence[str]) -> str |
     compares = any(word in _STRICT or word in _LOWER_BOUND or word == "most" for word in before)
     is_change = any(word in _CHANGE for word in (*before, *rest))
     within = any(get_close_matches(word, ("within",), cutoff=0.75) for word in before)
+    # Only a blank separates a unit from its number, except for % and x.
     if reference and compares and not is_change and (is_share or " " not in quantity):
         return None  # `at most 95% of baseline` requires an improvement: the message says what to do
     if reference or within or (is_share and is_change):

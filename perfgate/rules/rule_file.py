@@ -127,7 +127,7 @@ class RuleFile(Struct):
                 order = tuple(TopologicalSorter(parts).static_order())
             except CycleError as error:
                 circle = list(reversed(error.args[1]))
-                shown = " → ".join(map(repr, circle[:6]))
+                shown = " → ".join(map(repr, circle[:6]))  # enough to find it
                 self.fail(f"{circle[0]!r} is defined by itself: {shown}", ("metrics", circle[0]))
                 parts[circle[0]] = ()
                 continue
@@ -162,9 +162,16 @@ class RuleFile(Struct):
                 start = sentence.text.find(clause.text)
                 message = f"`{clause.text}` limits an improvement, because of `better: {better}`"
                 self.fail(f"{message}: limit the other side", sentence_path, start, start + len(clause.text))
-        at, tags = self.document.location(sentence_path), tuple(item.get("tags") or ())
-        name, why = item.get("id"), item.get("why")
-        rule = Rule(sentence, at, settings, name, why, conditions, better, expect_fail, tags, quarantine)
+        rule = Rule(
+            *(sentence, self.document.location(sentence_path), settings),
+            id=item.get("id"),
+            why=item.get("why"),
+            when=conditions,
+            better=better,
+            expect_fail=expect_fail,
+            tags=tuple(item.get("tags") or ()),
+            quarantine=quarantine,
+        )
         self._check_at_worst(rule, (*path, "at_worst") if "at_worst" in item else sentence_path, own="at_worst" in item)
         self.rules.append(rule)
 
@@ -229,6 +236,7 @@ class RuleFile(Struct):
             number = float(value.strip().removesuffix("%")) / 100 if isinstance(value, str) else float(value)
         except (TypeError, ValueError):
             return 0.95  # the schema reports it
+        # The schema checks the size of a number.
         if isinstance(value, str) and name not in ("budget", "lost_time") and not 0.5 < number < 1:
             self.fail(f"{name} must be between 50% and 100%, not {value}", path)
         return number

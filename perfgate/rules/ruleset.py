@@ -106,7 +106,7 @@ class AtWorst(Struct, frozen=True):
 
 
 def is_narrower(at_worst: AtWorst, asks: LimitClause | ChangeClause | WorkClause) -> bool:
-    """Return whether `at_worst` is below the tolerance of a change, or on the good side of a limit."""
+    """Return whether `at_worst` is below the tolerance of a change from stored runs, or on the good side of a limit."""
     if isinstance(asks, LimitClause):
         value = at_worst.beyond(asks)
         return value is not None and (value <= asks.bound.value if asks.upper else value >= asks.bound.value)

@@ -139,7 +139,7 @@ def _position(document: YamlDocument, place: YamlSpan, text: str, start: int, en
     word = text[start:end].strip()
     if not word:
         # It is missing at the end: its place is the closing quote, or after the last word.
-        line, column = place.end
+        line, column = place.end  # of a block, usually the beginning of the next line
         if not block:
             return line, column + (not quoted)
         last = next(number for number in range(line - (column == 0), 0, -1) if document.lines[number - 1].strip())

@@ -131,6 +131,7 @@ class Cursor:
     def at(self, *words: str) -> bool:
         """Return whether the next tokens are these words."""
         # The text of a quoted name or of labels has its quotes or brackets, so it is never one of these words.
+        # Nearly always, the first word differs, so it is compared first.
         here = self.tokens[self.position : self.position + len(words)]
         return here[0].text == words[0] and [token.text for token in here] == [*words]
 

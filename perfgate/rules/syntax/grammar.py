@@ -143,12 +143,13 @@ class _Parser(SubjectParser):
         if self.token.kind != "end":
             self.fail("the sentence should end here")
         asks = WorkClause(is_same, device)
-        return Sentence(self.text, subject, subject_text, None, None, (Clause(asks, self.text.strip()),))
+        clause = Clause(asks, self.text.strip())
+        return Sentence(self.text, subject, subject_text, statistic=None, rank=None, clauses=(clause,))
 
     def work_counts(self) -> Selector:
         """Read the name or glob of counts of work, with labels."""
         start = self.token
-        found = self.operand(0) if start.kind in ("word", "quoted") else None
+        found = self.operand(depth=0) if start.kind in ("word", "quoted") else None
         if not isinstance(found, Selector) or not found.pattern.startswith("work."):
             message = "expected `work` or a count of it, such as work.syncs: `no more work than baseline`"
             near = get_close_matches(f"work.{start.text}", COUNTS, n=1, cutoff=0.85)

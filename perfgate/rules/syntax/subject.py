@@ -63,6 +63,7 @@ class SubjectParser(Cursor):
                 if selector.is_glob:
                     message = f"{selector.pattern!r} may match several metrics: arithmetic needs the name of one metric"
                     self.fail(message, operator)
+            # A constant fits numbers of runs and values of steps.
             if by_run != is_per_run(right) and not isinstance(right if by_run else left, Number):
                 message = "one side has one number per run, the other a value per step"
                 self.fail(f"{message}: write STAT(...) on both sides", operator)
@@ -148,7 +149,7 @@ class SubjectParser(Cursor):
     def name(self, what: str) -> Selector:
         """Read the name of one metric or condition, with its labels."""
         start = self.token
-        found = self.operand(0) if start.kind in ("word", "quoted") else None
+        found = self.operand(depth=0) if start.kind in ("word", "quoted") else None
         if not isinstance(found, Selector) or found.is_glob:
             self.fail(f"expected {what}", start)
         return found
