@@ -104,7 +104,8 @@ def _verdict(
 ) -> Verdict:
     """Return a verdict with the fields that all answers have in common."""
     rule, asks, said = evidence.rule, evidence.clause.asks, found.of_numbers
-    comparisons = found.comparisons
+    is_outranked = (said.outcome, said.reason) != (found.outcome, found.reason)
+    calculation = Calculation(found.comparisons, said.outcome, said.reason, said.suspect)
     return Verdict(
         rule=rule.name,
         metric=evidence.subject.key.metric,
@@ -127,7 +128,7 @@ def _verdict(
         why=rule.why,
         owner=rule.settings.owner,
         quarantine=found.quarantine,
-        calculation=Calculation(comparisons, said.outcome, said.reason, said.suspect) if comparisons else None,
+        calculation=calculation if found.comparisons or is_outranked else None,
     )
 
 

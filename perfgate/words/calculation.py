@@ -31,7 +31,7 @@ def calculation(verdict: Verdict) -> Iterator[str]:
     yield f"{what(verdict)} {verdict.asks}: {verdict.outcome.upper()} (exit {verdict.exit_code})"
     if is_work(verdict):
         yield from _work(verdict)
-    elif verdict.new is None or verdict.new.estimate is None:
+    elif _is_not_judged(verdict) or verdict.new is None or verdict.new.estimate is None:
         yield f"not judged: {verdict.message}"
         return
     elif verdict.kind == "limit":
@@ -41,19 +41,18 @@ def calculation(verdict: Verdict) -> Iterator[str]:
     yield _table(verdict)
 
 
+def _is_not_judged(verdict: Verdict) -> bool:
+    """Return whether no numbers led to the outcome: then its message says all."""
+    return verdict.outcome in ("error", "skipped") and verdict.calculation is None
+
+
 def _change(verdict: Verdict) -> Iterator[str]:
     """Yield the change as the logarithm of a ratio, the noise, and each bound beside its edge."""
     base, new = (side.estimate if side else None for side in (verdict.base, verdict.new))
     yield from (line for side in ("base", "new") if (line := _runs(verdict, side)))
     found = verdict.calculation
     if found is None or not found.comparisons:
-        # A value of 0 or less has no logarithm; only a tolerance in units (`within 5 ms`) judges it.
-        if verdict.reason in ("interval", "cannot-exclude") and verdict.tolerance is None:
-            yield f"a ratio does not exist, so the differences are compared; allowed: {verdict.asks}"
-            return
-        change = "no ratio" if verdict.change is None else format_change(verdict.change.estimate)
-        allowed = "" if verdict.tolerance is None else f"; allowed: {format_number(100 * verdict.tolerance, 6)}%"
-        yield f"without noise: {value_text(base, verdict)} → {value_text(new, verdict)}, {change}{allowed}"
+        yield _without_comparisons(verdict, base, new)
         return
     d = found.comparisons[0].estimate
     of = "mean of ln(new / base) of the pairs"
@@ -72,6 +71,20 @@ def _change(verdict: Verdict) -> Iterator[str]:
         edge = f"{format_number(100 * abs(math.expm1(one.edge)), 4)}%"
         shown = f"ln(1 {'+' if one.edge >= 0 else '-'} {abs(math.expm1(one.edge)):.6g}) = {one.edge:.6g}"
         yield from _compared(one, edge, shown if one.edge else "0")
+
+
+def _without_comparisons(verdict: Verdict, base: float | None, new: float | None) -> str:
+    """Return both values and what is allowed, for values without noise or without a ratio."""
+    ratio = verdict.change.estimate if verdict.change else None
+    reason = verdict.calculation.reason if verdict.calculation else verdict.reason
+    # A value of 0 or less has no logarithm; only a tolerance in units (`within 5 ms`) judges it.
+    if ratio is None and reason in ("interval", "cannot-exclude"):
+        return f"a ratio does not exist, so the differences are compared; allowed: {verdict.asks}"
+    change, allowed = "no ratio", f"; allowed: {verdict.asks}"
+    if ratio is not None:
+        change = format_change(ratio)
+        allowed = "" if verdict.tolerance is None else f"; allowed: {format_number(100 * verdict.tolerance, 6)}%"
+    return f"without noise: {value_text(base, verdict)} → {value_text(new, verdict)}, {change}{allowed}"
 
 
 def _runs(verdict: Verdict, side: str) -> str:
@@ -145,12 +158,20 @@ def _table(verdict: Verdict) -> str:
     """Return which row of the table of outcomes decided."""
     found, outcome = verdict.calculation, verdict.outcome.upper()
     if found is None or (found.outcome, found.reason) == (verdict.outcome, verdict.reason):
-        doubt = ""
-        if verdict.suspect:
-            # If the runs show the change, it is open only because one run may be unlucky.
-            is_shown = found is not None and all(one.holds for one in found.comparisons)
-            doubt = " (one run is not proof)" if is_shown else " (probably worse: p < 0.05, and the estimate is beyond)"
-        return f"nothing outranks the numbers: {outcome}{doubt}"
+        return f"nothing outranks the numbers: {outcome}" + (f" ({_suspicion(verdict)})" if verdict.suspect else "")
     if found.outcome == "undecided" and found.reason == verdict.reason and not found.suspect:
         return f"the numbers leave it open, and `on_inconclusive` of the rule decides: {outcome}"
     return f"the numbers alone: {found.outcome}; `{verdict.reason}` outranks them: {outcome}"
+
+
+def _suspicion(verdict: Verdict) -> str:
+    """Return why an open answer is probably worse."""
+    found = verdict.calculation
+    if is_work(verdict):
+        return "these counts vary between runs"
+    # If the runs show the change, it is open only because one run may be unlucky.
+    if verdict.reason == "one-run" or (found is not None and all(one.holds for one in found.comparisons)):
+        return "one run is not proof"
+    if verdict.kind == "limit":
+        return "the estimate is on the bad side of the bound"
+    return "probably worse: p < 0.05, and the estimate is beyond"

@@ -158,6 +158,40 @@ def test_exact_work_and_exact_sizes_are_compared_as_they_are() -> None:
     assert "without noise: 953.7 MiB → 1.024 GiB, +10.0%; allowed: 5%" in list(calculation(verdict))
 
 
+ZEROS = [0.0, 0.001, 0.0]
+OPEN = "the numbers leave it open, and `on_inconclusive` of the rule decides: PASS"
+LINES = [
+    # the rule, the new and the base values; a line, which stands for the last one if it has an outcome
+    ("x mean under 0.99 s", [1.0], [], "nothing outranks the numbers: UNDECIDED (one run is not proof)"),
+    ("x p90 under 0.99 s", [1.0], [], "nothing outranks the numbers: UNDECIDED (one run is not proof)"),
+    (
+        "x mean under 1.0006 s",
+        [1.0],
+        [],
+        "nothing outranks the numbers: UNDECIDED (the estimate is on the bad side of the bound)",
+    ),
+    ("x p95 under 1.05 s", [1.0], [], OPEN),
+    ("x within 5% and 2 ms of baseline", ZEROS[:2], ZEROS, OPEN),
+    *(
+        (
+            f"x within {tolerance} of baseline",
+            ZEROS[:2],
+            ZEROS,
+            f"a ratio does not exist, so the differences are compared; allowed: within {tolerance} of baseline",
+        )
+        for tolerance in ("2 ms", "5% and 2 ms")
+    ),
+    ("x within 5% of baseline", [1.0], [], "not judged: there is no baseline to compare x with"),
+]
+
+
+@pytest.mark.parametrize(("rule", "new", "base", "line"), LINES)
+def test_a_line_says_why_it_is_open_or_not_judged(rule: str, new: list[float], base: list[float], line: str) -> None:
+    lines = list(calculation(verdict_on(rule, new, base)))
+    assert line in lines, "\n".join(lines)
+    assert not line.startswith(("nothing", "the numbers", "not judged")) or lines[-1] == line
+
+
 @given(
     new=st.lists(st.floats(0.8, 1.4), min_size=1, max_size=3),
     base=st.lists(st.floats(0.95, 1.05), min_size=1, max_size=5),

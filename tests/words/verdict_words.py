@@ -199,6 +199,7 @@ def of_work() -> Iterator[Said]:
         "more, of one rank": replace(same, grown=(sent,), **more),
         "less": replace(same, shrunk=(replace(one, base=252.0, new=251.0), replace(blocks, new=4e6)), **less),
         "allowed": replace(same, allowed=(one,)),
+        "allowed, of those that vary": replace(same, allowed=(replace(blocks, varies=True),), varied=("work.blocks",)),
         "varied": replace(same, varied=("work.blocks", "work.memsets")),
         "varied, probably more": replace(same, varied=("work.blocks",), unclear=(blocks,), **unclear),
         "varied, not enough evidence": replace(same, counts=0, varied=("work.blocks",), **unclear),
