@@ -163,7 +163,7 @@ def _scaled(values: FloatArray, like: FloatArray) -> FloatArray:
 class FoundStep(Struct, frozen=True):
     """A step of one environment: its commit is after the place `low` (see `coordinates`), up to `high`."""
 
-    panel: int  # its number
+    panel: int  # the number of the panel of its environment
     step: PanelStep
     #: The run that made the step clear.
     seen: HistoryRun
@@ -232,7 +232,7 @@ def coordinates(found: LoadedHistory) -> dict[str, float]:
         at = -1.0
         for run in one.runs:
             known = found.line.place(run.commit) if found.line else rank[run.commit or run.id]
-            # never before the last run: without a commit it is near that one, and by time an old commit may follow
+            # not below the run before: a run without a commit is near it, and by time an old commit may follow it
             at = max(at, known if known is not None else at)
             places[run.id] = at
     return places
