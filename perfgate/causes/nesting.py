@@ -175,7 +175,7 @@ def is_redundant(name: str, names: Collection[str]) -> bool:
     """True for setup, for micro steps if `names` has the timer of their sum, and for functions inside an action."""
     if name in OUTSIDE or (name.endswith("_microstep") and name.removesuffix("_microstep") in names):
         return True
-    parts = name.split(".")
+    parts = name.split(".")  # a function inside of the action `[Strategy]DDPStrategy.backward` has one part more
     return any(".".join(parts[:at]) in names for at in range(1, len(parts)) if parts[0].startswith("["))
 
 

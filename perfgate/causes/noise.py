@@ -51,7 +51,7 @@ class Noise(Struct, frozen=True):
     def reach(self) -> float:
         """The half width of a 95 % interval, in standard errors."""
         steps = sum(side.wall.shape[1] for side in self.alignment.sides) - 2
-        return t_quantile(max(steps, 4), 0.975)
+        return t_quantile(max(steps, 4), 0.975)  # with fewer, an interval would say nothing
 
     @property
     def device_effect(self) -> float:
@@ -116,7 +116,7 @@ def measure_noise(alignment: Alignment) -> Noise:
     relative, shift = np.zeros(len(before)), np.zeros(len(before))
     for name, chosen in classes(alignment).items():
         rows = np.flatnonzero(chosen & usual)
-        found, centre = _spread(alignment, rows) if len(rows) >= 4 else (0.0, 0.0)
+        found, centre = _spread(alignment, rows) if len(rows) >= 4 else (0.0, 0.0)  # fewer show no scatter
         relative[chosen] = max(found, _FLOOR[name])
         shift[chosen] = centre
     return Noise(alignment, relative, shift)

@@ -82,7 +82,7 @@ class _FindingSearch:
         """Keep a finding with its change and error, and claim its nodes."""
         change, error = self.noise.change(nodes)
         parents = (self.alignment.nodes[lead].parent,)
-        self.keep(Finding(kind, frozenset(nodes), lead, parents, gone, come, change=change, error=error))
+        self.keep(Finding(kind, frozenset(nodes), lead, parents, gone=gone, come=come, change=change, error=error))
 
     def keep(self, finding: Finding) -> None:
         self.findings.append(finding)
@@ -133,6 +133,7 @@ class _FindingSearch:
         Then they are compared as parts of that timer, or of the rest of the step, and a note says so.
         """
         tree = self.alignment
+        # the node whose time includes theirs on the other side: the timer, or the rest of the step
         rest = parent or next((node for node in tree.children[0] if tree.nodes[node].name == "not timed"), 0)
         if not rest or (gone and come):
             return False

@@ -59,7 +59,7 @@ _OTHER_FAMILIES = ("collective.", "flops_profiler.", "kernel.", "op.", "range.",
 
 def timer_trees(run: Run) -> tuple[CallTree, ...]:
     """Return the tree of each rank of a run with timers of its steps; none if its metrics are not parts of a step."""
-    if _OF_STEPS.isdisjoint(run.format.split("+")):
+    if _OF_STEPS.isdisjoint(run.format.split("+")):  # a run of several files has several formats
         return ()
     by_rank: dict[str, list[Series]] = defaultdict(list)
     for series in run.series:
@@ -77,7 +77,7 @@ def timer_trees(run: Run) -> tuple[CallTree, ...]:
 
 
 def _peak(run: Run) -> float | None:
-    """The largest peak of allocated memory of all ranks and devices in bytes; None if the run has none."""
+    """The largest peak of allocated memory of all ranks and devices in bytes, not that of a place; None without one."""
     peaks = [series for series in run.series if series.key.metric == "memory.peak_allocated" and series.unit == "B"]
     peaks = [series for series in peaks if {name for name, _ in series.key.labels} <= {"rank", "device"}]
     values = [float(one.values.max()) if len(one.values) else one.aggregate.get("max", math.nan) for one in peaks]

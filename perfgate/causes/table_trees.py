@@ -110,7 +110,7 @@ def _plain(name: str) -> str:
 def _row(series: Series) -> TableRow:
     """The row that a series is: its total, and its number of values or calls."""
     if series.kind in ("samples", "value"):
-        # large baselines have a selection of the values, for all
+        # of a large baseline, `values` is a selection
         scale = (series.thinned_from or len(series.values)) / max(len(series.values), 1)
         return TableRow(float(series.values.sum()) * scale, len(series.values) * scale, 1)
     mean, total, count = (series.aggregate.get(name) for name in ("mean", "total", "count"))
