@@ -228,6 +228,8 @@ def test_rates_have_steps_of_warm_up() -> None:
     assert warmup(slower[0], base=[slower[1]], better="higher") == []
     assert warmup(rates[0], base=[begun(40, usual=0.0, unit="1/s")], better="higher") == []
     assert warmup(begun(40, *[3.0] * 8, unit="B"), base=[begun(40, unit="B")]) == []
+    energies = begun(40, *[4.0] * 8, unit="J"), begun(40, unit="J")
+    assert warmup(energies[0], base=[energies[1]]) == steps(1, 8)
 
 
 def test_a_named_warm_up_grows_too() -> None:

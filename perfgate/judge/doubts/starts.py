@@ -15,7 +15,7 @@ from msgspec import Struct
 from perfgate.core import Series
 from perfgate.core.results import Doubt
 from perfgate.judge.derived import WarmUpCost, warmup_cost
-from perfgate.judge.measure import Members, Method
+from perfgate.judge.measure import BETTER_BY_UNIT, Members, Method
 from perfgate.judge.question import MeasuredSide
 from perfgate.judge.terms import ChangeTerms, LimitTerms
 from perfgate.stats.distributions import FloatArray
@@ -193,13 +193,13 @@ def _worst(members: Members, method: Method) -> _Start | None:
 
 @np.errstate(all="ignore")
 def _start(series: Series, method: Method) -> _Start | None:
-    """Return the start of a series of times or rates; None for other series, and without a steady step."""
+    """Return the start of a series of times, rates, energies or counts; None for others, and without a steady step."""
     if warmup_cost(series, method) is None:
         return None
     steady = method.steady(series)
     # If a run did not settle in its first quarter, its start is longer than the dropped quarter.
     dropped = steady.dropped if steady.settled else slow_start(series.values, method.better)
-    times = series.values if series.unit == "s" else 1 / series.values
+    times = 1 / series.values if BETTER_BY_UNIT[series.unit] == "higher" else series.values  # of rates, their inverse
     usual = float(np.median(times[dropped:])) if len(times) > dropped else 0.0
     if not 0 < usual < np.inf:
         return None
