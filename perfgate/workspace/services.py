@@ -59,7 +59,7 @@ def sent_apart(send: Callable[..., list[str]], given: Sequence[Any], environment
             process.join()
         if missing:
             raise ImportError(missing)
-        if not failure and "not be synced" in _tail(printed):
+        if not failure and "not be synced" in _tail(printed):  # wandb raises nothing: it prints this
             raise Refused(f"the server did not take everything: {_last_line(printed)}", 3)
         if failure:
             raise Refused(without_secrets(failure))
@@ -88,6 +88,7 @@ def _send(
 
 
 def _end(process: int | None) -> None:
+    """End a process with all that it started, which `setsid` made its group; without groups, only the process."""
     with suppress(OSError):
         if process is not None and hasattr(os, "killpg"):
             os.killpg(process, signal.SIGKILL)
