@@ -2,18 +2,19 @@
 
 | module | contains |
 |---|---|
-| `runs` | series, runs, and problems with them |
+| `runs`, `outlines`, `coverage`, `conditions` | series, runs, and problems with them; what was read of a file |
 | `baseline` | the stored runs that new runs are compared with |
-| `verdicts` | verdicts, and the report that contains them |
+| `results`, `calculations`, `verdicts` | answers of the judge, verdicts, and the report that contains them |
 | `next_steps` | what to do after a verdict, and the commands for it |
-| `call_trees`, `causes` | the calls of a trace, and what changed between two sides of traces |
-| `remembered_runs`, `run_history` | the remembered runs of main, and where levels and facts changed |
+| `call_trees`, `packed_trees`, `causes` | the calls of a trace, and what changed between two sides of traces |
+| `remembered_runs`, `run_history`, `history_events` | the remembered runs of main, and where levels and facts changed |
 | `details` | the runs behind the verdicts, as reports draw them |
-| `summaries` | what `inspect`, `baseline`, `rules` and `doctor` show |
+| `summaries`, `advice`, `runner` | what `inspect`, `baseline`, `rules`, `doctor` and `init` show |
 | `units`, `wording`, `resource_limits` | quantities, names and words, limits on input |
+| `file_mappings`, `peaks`, `goodput` | files of own tools, the peaks of GPUs, the parts of the time of a job |
 
-Every type is frozen, and numbers are in the base units of `units`. The types of the rule language are in
-`perfgate.rules.syntax.sentence` and `perfgate.rules.ruleset`.
+All types but `goodput.Attempt` are frozen, and numbers are in the base units of `units`. The types of the rule language
+are in `perfgate.rules.syntax.sentence` and `perfgate.rules.ruleset`.
 
 Modules are imported at the first use of one of their names. So a program with a Recorder loads few of them, and starts
 60 ms earlier.

@@ -59,7 +59,8 @@ class CallTree(Struct, frozen=True):
     memory: Amounts | None = None
     #: The peak of allocated bytes in the trace, including the bytes allocated before it began.
     peak: float | None = None
-    #: The time of the first call after the start of its step, in s, (n,).
+    #: The time of the first call after the start of its step, in s, (n,); inf without calls. Of timers, only the order
+    #: is known.
     first: Amounts | None = None
     #: False if the trace has no steps: then all of it is one step.
     has_steps: bool = True

@@ -176,6 +176,7 @@ class BisectReport(Struct, frozen=True):
     noun: str
     first: SearchedItem
     last: SearchedItem
+    #: The number of items, with `first` and `last`.
     positions: int
     tolerance: float
     confidence: float
