@@ -43,7 +43,7 @@ Ordered: TypeAlias = dict[tuple[int, int], AnyArray]
 #: The number of values that are read at once.
 BLOCK = 1 << 18
 #: The value of one item that decides a reduction of truths.
-_SETTLED_BY = {np.logical_or: True, np.maximum: True, np.logical_and: False, np.minimum: False}
+_SETTLED_BY: dict[np.ufunc, bool] = {np.logical_or: True, np.maximum: True, np.logical_and: False, np.minimum: False}
 
 
 class Spool:
