@@ -156,8 +156,9 @@ class Program:
                 )
         except OSError as error:
             raise RunFailed(f"{words[0]} cannot be started: {error.strerror or error}") from None
-        except BaseException:  # a signal that waited
-            end_all([self])
+        except BaseException:  # a signal: one before the start, or one that waited
+            if "process" in vars(self):
+                end_all([self])
             raise
 
 

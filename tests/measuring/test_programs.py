@@ -29,3 +29,10 @@ def test_a_signal_while_a_program_starts_leaves_no_process(number: int, monkeypa
     assert [one.exit_code for one in seen] == [128 + number]
     assert [one.returncode for one in started] == [-signal.SIGTERM]
     assert signal.getsignal(number) == before
+
+
+def test_a_signal_before_a_program_starts_starts_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "open", lambda *_: signal.raise_signal(signal.SIGTERM))
+    with stopped_by_signals() as seen, pytest.raises(Stopped):
+        Program(("sleep", "60"), Path.cwd(), {}, tmp_path / "log")
+    assert [one.exit_code for one in seen] == [128 + signal.SIGTERM]
