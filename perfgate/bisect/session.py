@@ -65,7 +65,8 @@ class BisectFolder(Struct):
 
     def next_number(self) -> int:
         """Return the number of the next run. A run that was interrupted keeps its number and its files."""
-        used = [int(path.name[:3]) for path in (self.path / "runs").glob("[0-9][0-9][0-9]*")]
+        names = [path.name for path in (self.path / "runs").glob("[0-9][0-9][0-9]*")]
+        used = [int(name[: len(name) - len(name.lstrip("0123456789"))]) for name in names]
         return 1 + max([*used, *(one.number for one in self.stored)], default=0)
 
     def add(self, found: StoredMeasurement) -> None:

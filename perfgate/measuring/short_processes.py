@@ -118,15 +118,16 @@ def _joined(path: Path, runs: Sequence[Run], split: Split, firsts: Sequence[bool
         free += (free - first - is_moved) % 2  # even like `first`, or the reverse if moved: this may leave a number out
         places = {step: free + at for at, step in enumerate(counted)}
         free += split.steps
-        for series in run.series:
-            head = {"metric": series.key.metric, "labels": dict(series.key.labels), "unit": series.unit}
-            values, steps = columns.setdefault(series.key, ([], []))
-            rows.setdefault(series.key, {**head, "values": values, "steps": steps})
-            own = series.steps if series.steps is not None else ()
-            for step, value in zip(own, series.values.tolist(), strict=False):
+        for one in run.series:
+            head = {"metric": one.key.metric, "labels": dict(one.key.labels), "unit": one.unit}
+            values, steps = columns.setdefault(one.key, ([], []))
+            rows.setdefault(one.key, {**head, "values": values, "steps": steps})
+            own = one.steps if one.steps is not None else ()
+            for step, value in zip(own, one.values.tolist(), strict=False):
                 if int(step) in places:
                     values.append(value)
                     steps.append(places[int(step)])
-    document = {"schema": "perfgate.results/1", "environment": dict(runs[0].environment), "series": [*rows.values()]}
+    series = [row for row in rows.values() if row["values"]]  # what was measured outside the counted steps is left out
+    document = {"schema": "perfgate.results/1", "environment": dict(runs[0].environment), "series": series}
     replace_file(str(path), (json.dumps(document) + "\n").encode())
     return path

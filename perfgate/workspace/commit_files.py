@@ -91,7 +91,7 @@ class Commit(Struct, frozen=True):
             top = Path(os.path.relpath(absolute, self.top)).as_posix()
         except ValueError:  # another drive of Windows
             top = ".."
-        if top.startswith(".."):
+        if top == ".." or top.startswith("../"):
             raise Refused(f"{path} is outside of the repository, so it is not in {self.ref}", 3)
         return top
 

@@ -58,6 +58,12 @@ def test_paths_out_of_the_repository_are_refused(
     assert (done.code, "is outside of the repository" in done.err) == (3, True)
 
 
+def test_a_name_that_begins_with_two_dots_is_no_path_upwards(repository: Repository, perfgate: Command) -> None:
+    done = perfgate("check", "first1.json", "--policy-ref", "main", "--rules", "..rules")
+    assert "is outside of the repository" not in done.err
+    assert "..rules" in done.err
+
+
 @pytest.mark.parametrize("linked", ["rules/rules.yaml", "baselines/default"])
 def test_links_in_the_commit_are_refused(repository: Repository, perfgate: Command, folder: Path, linked: str) -> None:
     path = folder / linked

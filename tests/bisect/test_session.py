@@ -41,7 +41,8 @@ def test_each_start_is_a_session(sessions: list[int], next_one: int) -> None:
         ([1, 4, 2], (), 5),
         ([2], ("003", "001"), 4),
         ([5], ("003-base", "notes", "12", "x004"), 6),
-        ([], ("012-base.json", "0123"), 13),
+        ([], ("012-base.json", "0011"), 13),
+        ([999], ("999-new", "1000-base"), 1001),
     ],
 )
 def test_a_run_gets_the_number_after_all_files_and_measurements(

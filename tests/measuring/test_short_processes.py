@@ -111,6 +111,13 @@ def test_base_goes_first_in_the_even_steps_of_every_second_pair(tmp_path: Path, 
         assert is_base_first == ((step % 2 == 0) == (number == 1)), (step, begun)
 
 
+def test_a_series_without_a_counted_step_is_left_out(tmp_path: Path) -> None:
+    made = first_pair(tmp_path, 11, more={"metric": "machine.elapsed", "unit": "s", "values": [0.5], "steps": [0]})
+    found = short_processes(tmp_path, Split(2, 8, 2), 1, lambda place, base_first, steps: made)
+    for path in found.values():
+        assert [one["metric"] for one in json.loads(path.read_text())["series"]] == ["step.time"]
+
+
 def test_a_process_that_ends_too_soon_is_said(tmp_path: Path) -> None:
     made = first_pair(tmp_path, 9)
     with pytest.raises(RunFailed, match="a short process took 9 steps instead of 11"):
