@@ -262,14 +262,21 @@ def grouped(panels: Sequence[EventPanel], commits: Mapping[str, float]) -> list[
 
 
 def assign(panels: Sequence[EventPanel], groups: Sequence[EventGroup], commits: Mapping[str, float]) -> None:
-    """Give each change point to the nearest event. An event takes one point of each series, the nearest."""
+    """Give each change point to the nearest event. An event takes one point of each series, the nearest.
+
+    A point that a nearer one displaces goes to its next event.
+    """
     for number, panel in enumerate(panels):
         runs = panel.place.runs
-        for moved in panel.moved:
+        waiting = [*reversed(panel.moved)]
+        while waiting:
+            moved = waiting.pop()
             at, low, high = (commits[runs[row].id] for row in (moved.row, moved.first - 1, moved.last))
             near = [(away, n) for n, one in enumerate(groups) if (away := one.away(number, moved, at, low, high)) >= 0]
             for away, n in sorted(near):
                 own = groups[n].moved.setdefault(number, {})
-                if moved.column not in own or away < own[moved.column][0]:
+                held = own.get(moved.column)
+                if held is None or away < held[0]:
                     own[moved.column] = (away, moved)
+                    waiting += [held[1]] if held else []
                     break

@@ -383,6 +383,7 @@ ASSIGNED: list[tuple[list[tuple[int, int, int, int, int]], list[list[str]]]] = [
     ([(0, 0, 20, 21, 22), (0, 1, 20, 22, 22)], [["a0: 21 at 1", "a1: 22 at 2"], [], []]),
     # the nearest event has a nearer point of the series
     ([(0, 0, 20, 20, 22), (0, 0, 25, 24, 27)], [["a0: 20 at 0"], ["a0: 24 at 6"], []]),
+    ([(0, 0, 25, 24, 27), (0, 0, 20, 20, 22)], [["a0: 20 at 0"], ["a0: 24 at 6"], []]),
     ([(0, 0, 20, 20, 22), (0, 0, 22, 24, 24)], [["a0: 20 at 0"], [], []]),
     # two points that are as near: the first
     ([(0, 0, 28, 29, 30), (0, 0, 31, 31, 32)], [[], ["a0: 29 at 1"], []]),

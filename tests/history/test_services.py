@@ -79,7 +79,7 @@ def test_a_service_prints_no_command_and_no_key_and_ends(
 ) -> None:
     filled(folder, steps((3, 0.1)))
     monkeypatch.setitem(SERVICES, "wandb", does)
-    monkeypatch.setattr(services, "_LIMIT_S", 2.0 if does is waits else 60.0)
+    monkeypatch.setattr(services, "_LIMIT_S", 5.0 if does is waits else 60.0)
     kept = [os.dup(number) for number in (1, 2)]
     with open("printed", "wb") as file:
         for number in (1, 2):
