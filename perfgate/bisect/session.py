@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
@@ -19,6 +20,8 @@ from perfgate.workspace.output_files import replace_file
 
 _QUESTION, _MEASUREMENTS = "question.json", "measurements"
 _SECONDS_AN_HOUR = 3600.0
+#: The number at the beginning of the name of a run's file or folder.
+_NUMBER = re.compile(r"\d{3,}", re.ASCII)
 #: Larger counts and variances, later times in seconds since 1970, and larger values are impossible; so are larger
 #: logarithms of a number that a file can have.
 _MOST, _LATEST, _LARGEST, _LARGEST_LOG = 1_000_000, 1e11, 1e308, 750.0
@@ -65,8 +68,7 @@ class BisectFolder(Struct):
 
     def next_number(self) -> int:
         """Return the number of the next run. A run that was interrupted keeps its number and its files."""
-        names = [path.name for path in (self.path / "runs").glob("[0-9][0-9][0-9]*")]
-        used = [int(name[: len(name) - len(name.lstrip("0123456789"))]) for name in names]
+        used = [int(number[0]) for path in (self.path / "runs").glob("*") if (number := _NUMBER.match(path.name))]
         return 1 + max([*used, *(one.number for one in self.stored)], default=0)
 
     def add(self, found: StoredMeasurement) -> None:
