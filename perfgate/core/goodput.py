@@ -79,7 +79,8 @@ def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -
         whole += end - one.first + one.before
         parts[START] += one.training - one.first + one.before
         for spent in kept:
-            parts[spent.part] += spent.seconds
+            if spent.part in parts:  # else an attempt does not tell its time, and all of it belongs to the rest
+                parts[spent.part] += spent.seconds
             if spent.at <= one.training:  # such as loading a checkpoint: it counts once, not as start, too
                 parts[START] -= spent.seconds
         if following is not None:

@@ -132,6 +132,13 @@ def test_what_a_log_does_not_tell_is_not_said(text: str) -> None:
     assert times(run) == {}
 
 
+def test_a_part_that_one_attempt_does_not_tell_belongs_to_the_rest() -> None:
+    steps, rest = TimeSpent(STEP, 60.0, 90.0, 0, 9), [("checkpoint", 5.0, 95.0), ("data", 4.0, 8.0)]
+    spent = [steps, *(TimeSpent(part, seconds, at, 0, 0) for part, seconds, at in rest)]
+    attempt = Attempt(0.0, 100.0, training=10.0, done=0, spent=spent)
+    assert split([attempt], {START, LOST, STEP}, 0.0) == {START: 6.0, STEP: 60.0, LOST: 0.0, OTHER: 34.0}
+
+
 def test_only_the_lines_of_the_first_rank_count() -> None:
     late = ((at + 5, text) for at, text in FIRST)
     lines = zip(
