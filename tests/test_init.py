@@ -310,3 +310,11 @@ def test_rules_that_are_there_are_named_first(perfgate: Command, folder: Path) -
     write_rules(folder, "forward under 1 s")
     done = perfgate("init", "absent.log")
     assert (done.code, "rules.yaml" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("suite", ["true", "Null", "on"])
+def test_a_suite_may_be_a_word_of_yaml(perfgate: Callable[..., Done], folder: Path, suite: str) -> None:
+    runs = [write_run(folder / f"{seed}.json", seed=seed) for seed in range(3)]
+    assert perfgate("init", *runs, "--suite", suite).code == 0
+    assert perfgate("check", runs[0]).code in (0, 3)
+    assert perfgate("rules").code == 0

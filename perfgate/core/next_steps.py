@@ -78,7 +78,7 @@ class Acceptance(Struct, frozen=True):
         if self.head is None or not worse or not math.isfinite(worse):
             return None
         words = ["perfgate", "baseline", "allow", "--head", self.head, "--metric", metric]
-        words += ["--up-to", f"{math.ceil(100 * worse)}%", "--reason", "..."]
+        words += ["--up-to", f"{math.ceil(round(100 * worse, 9))}%", "--reason", "..."]
         words += ["--expires", str(self.expires)] if self.expires else []
         return command_line([*words, *self.place])
 

@@ -17,6 +17,8 @@ from perfgate.rules.syntax.sentence import selectors
 
 #: Sentences that YAML reads as plain text; every other sentence is quoted.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./+%-]*(?: [A-Za-z0-9_./%<>=+-]+)*", re.ASCII)
+#: Plain words that YAML does not read as text.
+_NOT_TEXT = {"true", "false", "null"}
 #: The width of comments, in characters.
 _WIDTH = 114
 _ITEM = re.compile(r"( *)- ")
@@ -85,7 +87,7 @@ def comments(texts: Sequence[str]) -> list[str]:
 
 def scalar(text: str) -> str:
     """Return a string as one line of YAML: plain, in single quotes, or escaped if it has invisible characters."""
-    if _PLAIN.fullmatch(text):
+    if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT:
         return text
     if text.isprintable():
         return "'" + text.replace("'", "''") + "'"

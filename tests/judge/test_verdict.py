@@ -153,6 +153,8 @@ ALLOWED = [
     # who accepts, the largest worsening; the action and the command of the next step after a failure
     (Acceptance(), None, "approve", 'perfgate baseline approve RUN... --reason "..."'),
     (OTHERS, 0.3, "allow", 'perfgate baseline allow --head abc --metric x --up-to 30% --reason "..."'),
+    (OTHERS, 0.07, "allow", 'perfgate baseline allow --head abc --metric x --up-to 7% --reason "..."'),
+    (OTHERS, 0.0701, "allow", 'perfgate baseline allow --head abc --metric x --up-to 8% --reason "..."'),
     (OTHERS, None, "find-cause", None),
     (Acceptance(ref="main"), 0.3, "find-cause", None),
 ]
