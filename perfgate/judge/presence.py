@@ -248,13 +248,11 @@ def _may_be_negative(evidence: Evidence) -> bool:
             if expression.operator == "-":
                 return True
             waiting += [expression.left, expression.right]
-        elif isinstance(expression, StatisticOf):
+        elif isinstance(expression, StatisticOf | LargestLoad):
             waiting.append(expression.of)
         elif isinstance(expression, Number):
             if expression.value < 0:
                 return True
-        elif isinstance(expression, LargestLoad):
-            return False
         elif expression.pattern not in seen:
             seen.add(expression.pattern)
             if _SIGNED.fullmatch(expression.pattern):

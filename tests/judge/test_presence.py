@@ -309,3 +309,5 @@ def test_every_load_that_keeps_the_limits_may_not_be_the_largest() -> None:
     served = [values("served", -5.0, unit="1/s", request_rate=str(rate)) for rate in (1, 2, 3)]
     best = "served with ttft under 500 ms at least 3 /s"
     assert said(best, [run_of(*loads, *served)], []).startswith("impossible: ")
+    freed = [values("mem_delta", -5.0, unit="B", request_rate=str(rate)) for rate in (1, 2, 3)]
+    assert said("mem_delta with ttft under 500 ms under 9 GB", [run_of(*loads, *freed)], []) == "pass"
