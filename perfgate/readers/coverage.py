@@ -89,14 +89,13 @@ class FileCoverage:
 
     def __init__(self) -> None:
         self.lines = UnreadLines()
-        self._documents: list[JsonSource] = []
+        self._documents: dict[JsonSource, None] = {}  # each once, in order
         #: The names of numbers that the reader says it leaves out, with how many there are.
         self._left: Counter[str] = Counter()
 
     def add_document(self, document: JsonSource) -> None:
-        """Keep a document, whose numbers are compared at the end; a run may have that of the run before it."""
-        if not any(one is document for one in self._documents[-2:]):  # all would take long, if each line is one
-            self._documents.append(document)
+        """Keep a document, whose numbers are compared at the end; a reader may come back to one."""
+        self._documents[document] = None
 
     def leave(self, name: str, count: int = 1) -> None:
         """Note that the reader leaves out numbers of this name."""
@@ -119,7 +118,7 @@ class FileCoverage:
 
         Empty if there are several documents or runs, or if the reader has given such fields to the run by itself.
         """
-        data = self._documents[0].loaded.data if len(self._documents) == 1 else None
+        data = next(iter(self._documents)).loaded.data if len(self._documents) == 1 else None
         if len(runs) != 1 or runs[0].unlabelled or not isinstance(data, dict):
             return {}
         return {name: value for name, value in unlabelled_fields(data) if name not in known}

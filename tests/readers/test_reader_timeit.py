@@ -65,6 +65,12 @@ def test_a_log_of_results():
     assert not run.problems
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_unread_numbers_of_each_document_of_a_log_count_once(count):
+    (coverage,) = run_of("log\n" + '{"times": [0.4, 0.2], "other_ms": 7.25}\n' * count).coverage
+    assert (coverage.read, [(one.name, one.count) for one in coverage.unread]) == (2 * count, [("other_ms", count)])
+
+
 def test_results_on_one_line_behind_a_prefix():
     run = run_of(f"INFO result: {json.dumps(ONE)}{json.dumps(ONE)}\nINFO ProfilingResult(times=[1.5], n=None)\n")
     assert values_of(run) == {'forward{index="0"}': [0.4, 0.2], 'forward{index="1"}': [0.4, 0.2], "time": [1.5]}
