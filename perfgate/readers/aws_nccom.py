@@ -70,9 +70,9 @@ def _row(run: RunBuilder, collective: str, row: Mapping[str, object], place: Pla
     key = run.unique(Key.of(collective, size=str(row.get("size(B)")), type=str(row.get("type"))), place)
     times: dict[str, tuple[object, Place]] = {}
     for name, value in row.items():
-        if time := _TIME.fullmatch(name):
-            # `time(us)` is a mean; a statistic that is not known counts as one.
-            times[statistic_of(time[1] or "avg") or "mean"] = (number(str(value)), place)
+        # `time(us)` is a mean; a statistic that is not known is left out
+        if (time := _TIME.fullmatch(name)) and (statistic := statistic_of(time[1] or "avg")):
+            times[statistic] = (number(str(value)), place)
         elif name in ("algbw(GB/s)", "busbw(GB/s)"):
             run.value(Key(f"{key.metric}.{name[:5]}", key.labels), "B/s", value, place, per=1e-9)
     Target(run, Key(f"{key.metric}.time", key.labels), per=1e6).aggregate(times)
