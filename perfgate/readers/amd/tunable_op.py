@@ -24,10 +24,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
     run = RunBuilder(file, NAME)
     for number, line, _, ended in file.lines():
         cells = cells_of(line.strip()) or []
-        if cells[:1] == ["Validator"] and len(cells) > 2 and cells[1] in _FACTS:
-            run.fact(_FACTS[cells[1]], cells[2], number)
-        elif not ended and line.strip():
+        if not ended and line.strip():
             run.say("warning", "the last record is cut off; left out", number)
+        elif cells[:1] == ["Validator"] and len(cells) > 2 and cells[1] in _FACTS:
+            run.fact(_FACTS[cells[1]], cells[2], number)
         elif len(cells) > 3:
             key = run.unique(Key.of(cells[0], shape=cells[1]), number)
             run.value(key, "s", cells[3], number, per=1e3)
