@@ -150,15 +150,10 @@ def test_ranks_count_their_own_steps():
 
 
 THROUGHPUT = {
-    "0/10, SamplesPerSec=12.5": {"samples_per_second": 12.5},
-    "0/10, SamplesPerSec=12.5, MemAllocated=1.5GB, MaxMemAllocated=2.0GB": {
+    "0/10, RunningAvgSamplesPerSec=99, CurrSamplesPerSec=12.5, MemAllocated=1.5GB, MaxMemAllocated=2.0GB": {
         "samples_per_second": 12.5,
         "memory.allocated": 1.5 * 2**30,
         "memory.peak_allocated": 2.0 * 2**30,
-    },
-    "0/10, RunningAvgSamplesPerSec=99, CurrSamplesPerSec=12.5, MemAllocated=1.5GB": {
-        "samples_per_second": 12.5,
-        "memory.allocated": 1.5 * 2**30,
     },
     "epoch=0/micro_step=20/global_step=10, RunningAvgSamplesPerSec=-inf, CurrSamplesPerSec=12.5": {
         "samples_per_second": 12.5
@@ -173,6 +168,16 @@ def test_every_generation_of_throughput(line):
     assert {key: values[0] for key, values in values_of(run).items()} == THROUGHPUT[line]
     assert {series.unit for series in run.series} <= {"1/s", "B"}
     assert all(steps == [9] for steps in steps_of(run).values())
+
+
+AVERAGE = "train.log:1: warning: `SamplesPerSec` (before v0.7) is a running average; left out"
+
+
+def test_the_running_average_before_v0_7_is_not_read():
+    run = run_of("0/10, SamplesPerSec=12.5, MemAllocated=1.5GB\n0/20, SamplesPerSec=12.6, MemAllocated=2.5GB\n")
+    assert (values_of(run), said(run)) == ({"memory.allocated": [1.5 * 2**30, 2.5 * 2**30]}, [AVERAGE])
+    assert [part.unread for part in run.coverage] == [()]
+    assert said(run_of("0/10, SamplesPerSec=12.5\n")) == [AVERAGE, "train.log: error: no measurements"]
 
 
 def test_an_infinite_rate_is_refused():

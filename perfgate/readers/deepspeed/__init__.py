@@ -63,7 +63,7 @@ FORMAT = Format(
     },
 )
 #: Names of numbers that are not read.
-BESIDE = r"RunningAvgSamplesPerSec|samples[ _]per[ _]second|(?:(?:fwd\+)?bwd )?FLOPS per GPU"
+BESIDE = r"(?:RunningAvg)?SamplesPerSec|samples[ _]per[ _]second|(?:(?:fwd\+)?bwd )?FLOPS per GPU"
 
 #: Metrics that are printed while an engine is still being built, and those that iteration lines leave to other lines.
 _BEFORE_STEPS, _THROUGHPUT = ("memory.", "collective."), ("samples_per_second",)
@@ -78,6 +78,8 @@ class _LogRun(RunBuilder):
         self.progress = Progress()
         #: The line of the last traceback, and how many timer records were before it; None if another record follows.
         self.traceback: tuple[int, int] | None = None
+        #: The first line with `SamplesPerSec`, a running average; 0 without one.
+        self.average = 0
         #: True if blocks were read, whose series must be put together at the end.
         self.has_blocks = False
 
@@ -92,6 +94,8 @@ class _LogRun(RunBuilder):
             self.say("warning", f"{self.timers.ranks} ranks printed timers, but world_size is {world_size}")
         if self.traceback is not None and self.traceback[1] == self.timers.records:
             self.say("warning", "the log ends in a traceback", self.traceback[0])
+        if self.average:
+            self.say("warning", "`SamplesPerSec` (before v0.7) is a running average; left out", self.average)
         self.timers.finish()
         if self.has_blocks:
             blocks.summarise(self)
@@ -127,10 +131,7 @@ class _Log:
             self.times.timers(line)
 
     def throughput(self, number: int, line: str) -> None:
-        """`epoch=0/micro_step=10/global_step=10, ..., CurrSamplesPerSec=..., MemAllocated=3.96GB, ...`.
-
-        The running average is not a sample: it depends on all the values before it. GB is 1024**3 bytes.
-        """
+        """`epoch=0/micro_step=10/global_step=10, ..., CurrSamplesPerSec=..., MemAllocated=3.96GB, ...`."""
         if lines.CHAT_WORD in line:  # a line of DeepSpeed-Chat
             lines.add_chat(self.runs.run, line, number)
             self.runs.run.traceback = None
@@ -138,10 +139,10 @@ class _Log:
             # ranks or engines, which the line does not name, may be some steps apart: that is not a restart
             self._count("throughput", count, number, fraction=0.5)
             run = self.runs.run
-            for name, key, unit, per in lines.SETTINGS:
-                if name in settings:
-                    run.add(run.column(key, unit, per), settings[name].removesuffix("GB"), number, count - 1)
-                    run.traceback = None
+            lines.add_throughput(run, settings, count - 1, number)
+            run.traceback = None
+            if "SamplesPerSec" in settings:
+                run.average = run.average or number
 
     def trainer(self, number: int, line: str) -> None:
         """`Global Steps: 101 ... Data (t): 0.001 Batch (t): 1.856, 1057.47/s` of open_clip and EVA-CLIP."""

@@ -2,7 +2,8 @@
 
     [Rank 0] epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=3.1, CurrSamplesPerSec=3.2, MemAllocated=4GB
 
-Source: deepspeedai/DeepSpeed `deepspeed/utils/timer.py`.
+Source: deepspeedai/DeepSpeed `deepspeed/utils/timer.py`. `SamplesPerSec`, the only throughput of v0.1 to v0.6, is what
+`RunningAvgSamplesPerSec` is since v0.7: a running average, which depends on all the values before it. It is not read.
 
     iteration        1/    1000 | elapsed time per iteration (ms): 150471.3 | learning rate: 1.875E-05 | ...      2021
     [2024-08-21 10:19:42] iteration        4/   25000 | consumed samples:         4096 |
@@ -24,7 +25,7 @@ Source: mlfoundations/open_clip `training/train.py`; EVA-CLIP adds `Global Steps
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from msgspec import Struct, field
@@ -50,7 +51,7 @@ _COUNT_AT_END = re.compile(_STEP_COUNT + r"\Z")
 _SAMPLES = re.compile(", (?:RunningAvg)?SamplesPerSec=")
 _SETTING = re.compile(r"(\w+)=([^\s,|\[]+)")
 #: The settings of a throughput line that are metrics: setting, key, unit, and printed units in one unit.
-SETTINGS = (
+_SETTINGS = (
     ("CurrSamplesPerSec", Key("samples_per_second"), "1/s", 1.0),
     ("MemAllocated", Key("memory.allocated"), "B", 2.0**-30),
     ("MaxMemAllocated", Key("memory.peak_allocated"), "B", 2.0**-30),
@@ -119,10 +120,14 @@ def throughputs(line: str) -> Iterator[tuple[int, dict[str, str]]]:
     ends = [found.start() for found in _SAMPLES.finditer(line)]
     counts = [found for end in ends if (found := _COUNT_AT_END.search(line, line.rfind(" ", 0, end) + 1, end))]
     for count, after in zip(counts, [*counts, None][1:], strict=True):
-        settings = dict(_SETTING.findall(line, count.end(), after.start() if after else len(line)))
-        if "SamplesPerSec" in settings:  # the name in old versions
-            settings.setdefault("CurrSamplesPerSec", settings["SamplesPerSec"])
-        yield int(count[1]), settings
+        yield int(count[1]), dict(_SETTING.findall(line, count.end(), after.start() if after else len(line)))
+
+
+def add_throughput(run: RunBuilder, settings: Mapping[str, str], step: int, line: int) -> None:
+    """Add the values of a throughput line. GB is 1024**3 bytes."""
+    for name, key, unit, per in _SETTINGS:
+        if name in settings:
+            run.add(run.column(key, unit, per), settings[name].removesuffix("GB"), line, step)
 
 
 def iterations(line: str) -> Iterator[tuple[re.Match[str], int, int]]:
