@@ -1,6 +1,9 @@
 """Damage that every reader must stand: a file that was cut anywhere, read in any pieces, or changed at random."""
 
+import json
 import random
+from functools import reduce
+from operator import getitem
 
 import numpy as np
 from reading import runs_of
@@ -72,6 +75,23 @@ def check_changes(text: str, format: str, times: int = 100) -> None:
                 assert np.isfinite(series.values).all()
                 assert series.unit != "s" or (series.values >= 0).all()
                 assert series.steps is None or len(series.steps) == len(series.values)
+
+
+def _paths(value, path=()):
+    yield path
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from _paths(value[key], (*path, key))
+
+
+def check_types(text: str, format: str) -> None:
+    """Each value of a JSON document replaced by one of another type: nothing raises."""
+    for path in [*_paths(json.loads(text))][1:]:
+        for odd in ([1], {"a": 1}, None, "x", 10**400, 5, True):
+            document = json.loads(text)
+            reduce(getitem, path[:-1], document)[path[-1]] = odd
+            for run in runs_of(json.dumps(document), format):
+                assert run.series or any(problem.severity == "error" for problem in run.problems)
 
 
 def check_damage(text: str, format: str) -> None:

@@ -2,9 +2,11 @@
 
 import json
 import random
+from functools import reduce
+from operator import getitem
 
 import pytest
-from damage import check_changes, check_pieces
+from damage import check_changes, check_pieces, check_types
 from reading import errors, run_of, runs_of, said, values_of
 
 from perfgate.readers import Source, read
@@ -288,7 +290,7 @@ def test_traces_of_rocprof(text, values):
     assert values_of(run) == {key: pytest.approx(one) for key, one in values.items()}
 
 
-def test_json_of_rocprof():
+def rocprof_document():
     kernel = {"kernel_id": 16, "formatted_kernel_name": ADD, "kernel_name": "_Z3add.kd"}
     span = {"start_timestamp": 8819330200067564, "end_timestamp": 8819330200067664}
     info = {"kernel_id": 16, "agent_id": {"handle": 7}}
@@ -310,10 +312,45 @@ def test_json_of_rocprof():
             "memory_copy": [{"kind": 1, "operation": 0, **span}],
         },
     }
-    run = run_of(json.dumps({"rocprofiler-sdk-tool": [tool]}))
+    return {"rocprofiler-sdk-tool": [tool]}
+
+
+def test_json_of_rocprof():
+    run = run_of(json.dumps(rocprof_document()))
     assert (run.format, said(run), dict(run.environment)) == ("rocprof", [], {"gpu": "AMD Instinct MI350X"})
     names = (f"kernel.{ADD}", "api.hipMalloc", "range.my range", "memcpy.no")
     assert values_of(run) == {name: [pytest.approx(100e-9)] for name in names} | {f"kernel.{ADD}.SQ_WAVES": [16]}
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("agents 0 id handle", "'id.handle' is not an integer: a list or object"),
+        ("counters 0 id handle", "'id.handle' is not an integer"),
+        ("kernel_symbols 0 kernel_id", "'kernel_id' is not an integer"),
+        ("strings marker_api 0 key", "'key' is not an integer"),
+        ("buffer_records kernel_dispatch 0 dispatch_info kernel_id", "'kernel_id' is not an integer"),
+        ("buffer_records kernel_dispatch 0 dispatch_info agent_id handle", "'agent_id.handle' is not an integer"),
+        ("buffer_records marker_api 0 correlation_id internal", "'correlation_id.internal' is not an integer"),
+        ("callback_records counter_collection 0 records 0 counter_id handle", "'counter_id.handle' is not an integer"),
+        ("buffer_records hip_api 0", "a list or object is not an object; left out"),
+        ("agents 0", "a list or object is not an object; left out"),
+    ],
+)
+def test_a_list_in_json_of_rocprof_is_an_error_with_its_line(path, problem):
+    document = json.loads(json.dumps(rocprof_document()))  # nothing is in it twice
+    *outer, last = ["rocprofiler-sdk-tool", 0, *(int(key) if key.isdigit() else key for key in path.split())]
+    reduce(getitem, outer, document)[last] = [["wrong"]]
+    text = json.dumps(document, indent=1)
+    line = text[: text.index('"wrong"')].count("\n") - 1  # that of the outer bracket
+    assert errors(run_of(text))[0].startswith(f"train.log:{line}:")
+    assert problem in errors(run_of(text))[0]
+
+
+def test_an_operation_of_rocprof_has_the_name_at_its_number():
+    document = rocprof_document()
+    document["rocprofiler-sdk-tool"][0]["strings"]["buffer_records"][0] = None
+    assert "api.hipMalloc" in values_of(run_of(json.dumps(document)))
 
 
 @pytest.mark.parametrize(
@@ -409,7 +446,11 @@ def test_a_broken_line_of_a_summary_is_an_error_with_its_line():
 TEXTS = {
     "nvbandwidth": [NVBANDWIDTH, json.dumps(document(), indent=1)],
     "nvbench": [json.dumps(nvbench()[0])],
-    "rocprof": [KERNELS + '"KERNEL_DISPATCH",1,1,69,1,16,"x",1451,8,9,0\n', STATS + '"a",1,2,2,1,2,2,0\n'],
+    "rocprof": [
+        KERNELS + '"KERNEL_DISPATCH",1,1,69,1,16,"x",1451,8,9,0\n',
+        STATS + '"a",1,2,2,1,2,2,0\n',
+        json.dumps(rocprof_document()),
+    ],
     "superbench": [json.dumps({**SUMMARY, "node": "sb-01"}) + "\n"],
 }
 
@@ -419,6 +460,8 @@ def test_damaged_files(name):
     for text in TEXTS[name]:
         check_pieces(text, name)
         check_changes(text, name, times=50)
+        if name == "rocprof" and text.startswith("{"):
+            check_types(text, name)
 
 
 # --- nvidia-smi -----------------------------------------------------------------------------------------------------

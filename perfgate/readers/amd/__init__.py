@@ -33,13 +33,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from perfgate.readers.amd.rocpd import Calls, read_database
-from perfgate.readers.kit import Format, InputFile, Key, Path, Run, RunBuilder, csv_rows, load
+from perfgate.readers.kit import Format, InputFile, Key, Path, Run, RunBuilder, csv_rows, load, rows
 from perfgate.readers.text import SQLITE
-from perfgate.readers.values import checked, items, mapping, number, number_of
+from perfgate.readers.values import checked, items, mapping, number, number_of, shown
 
 NAME = "rocprof"
 METRICS = (
@@ -121,8 +121,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
     data, run = load(file, NAME) if is_json else ({}, RunBuilder(file, NAME))
     calls = Calls(run)
     if is_json:
-        for index, tool in enumerate(items(data.get("rocprofiler-sdk-tool"))):
-            _tool(calls, mapping(tool), ("rocprofiler-sdk-tool", index))
+        for path, tool in rows(run, data, "rocprofiler-sdk-tool"):
+            _Tool(calls, tool, path).read()
     elif file.head(len(SQLITE)) == SQLITE:
         read_database(calls)
     else:
@@ -194,63 +194,84 @@ def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
     run.aggregate(key, "s", statistics)
 
 
-def _tool(calls: Calls, tool: Mapping[str, Any], place: Path) -> None:
-    """Add the records of one process, and the counters of each launch: the sum over their instances, as in the CSV.
+class _Tool:
+    """The records of one process, which refer to agents, kernels, counters and messages by numbers."""
 
-    Records refer to agents, kernels, counters and messages by numbers.
-    """
-    agents = {mapping(one.get("id")).get("handle"): one for one in _objects(tool.get("agents"))}
-    kernels = {
-        symbol.get("kernel_id"): next((one for one in map(symbol.get, _NAMES) if isinstance(one, str) and one), "")
-        for symbol in _objects(tool.get("kernel_symbols"))
-    }
-    strings = mapping(tool.get("strings"))
-    kinds = _objects(strings.get("buffer_records"))
-    messages = {one.get("key"): one.get("value") for one in _objects(strings.get("marker_api"))}
-    for kind, listed in mapping(tool.get("buffer_records")).items():
-        for at, record in enumerate(_objects(listed) if not kind.startswith(_NOT_CALLS) else ()):
-            info = mapping(record.get("dispatch_info"))
-            if kind == "kernel_dispatch":
-                name = kernels.get(info.get("kernel_id")) or str(info.get("kernel_id"))
-            else:
-                name = _operation(kinds, record) or "unknown"
-            if kind == "marker_api":
-                name = str(messages.get(mapping(record.get("correlation_id")).get("internal")) or name)
-            agent = _agent(calls.run, agents, info)
-            start, end = record.get("start_timestamp"), record.get("end_timestamp")
-            calls.span(f"{_GROUPS.get(kind, 'api')}.{name}", agent, start, end, (*place, "buffer_records", kind, at))
-    counters = {mapping(one.get("id")).get("handle"): one.get("name") for one in _objects(tool.get("counters"))}
-    for at, record in enumerate(_objects(mapping(tool.get("callback_records")).get("counter_collection"))):
-        info = mapping(mapping(record.get("dispatch_data")).get("dispatch_info"))
-        sums: dict[str, float] = {}
-        for one in _objects(record.get("records")):
-            name = str(counters.get(mapping(one.get("counter_id")).get("handle")))
-            sums[name] = sums.get(name, 0.0) + number_of(one.get("value"))
-        agent = _agent(calls.run, agents, info)
-        kernel = kernels.get(info.get("kernel_id")) or str(info.get("kernel_id"))
-        for name, value in sums.items():
-            where = (*place, "callback_records", "counter_collection", at)
-            calls.add(f"kernel.{kernel}.{name}", agent, value, where, "1")
+    def __init__(self, calls: Calls, tool: Mapping[str, Any], place: Path) -> None:
+        self._calls, self._run, self._tool, self._place = calls, calls.run, tool, place
+        self._agents = self._by_number(tool, (*place, "agents"), "id", "handle")
+        self._kernels = self._by_number(tool, (*place, "kernel_symbols"), "kernel_id")
+        self._counters = self._by_number(tool, (*place, "counters"), "id", "handle")
+        self._strings = mapping(tool.get("strings"))
+        self._messages = self._by_number(self._strings, (*place, "strings", "marker_api"), "key")
+
+    def _objects(self, data: Mapping[str, Any], path: Path) -> Iterable[tuple[Path, dict[str, Any]]]:
+        """Return the objects of the list at a path, which may be absent, with their paths; others are errors."""
+        return () if data.get(str(path[-1])) is None else rows(self._run, data, *path)
+
+    def _number(self, data: Mapping[str, Any], path: Path, *fields: str) -> int | None:
+        """Return the number that `fields` lead to; None if it is absent, or after an error because it is no integer."""
+        found: Any = data
+        for field in fields:
+            found = mapping(found).get(field)
+        if found is None or type(found) is int:
+            return found
+        self._run.say("error", f"{'.'.join(fields)!r} is not an integer", (*path, *fields), f": {shown(found)}")
+        return None
+
+    def _by_number(self, data: Mapping[str, Any], path: Path, *fields: str) -> dict[int | None, dict[str, Any]]:
+        """Return the objects of a list by their numbers; those without one are left out."""
+        numbered = ((self._number(one, at, *fields), one) for at, one in self._objects(data, path))
+        return {number: one for number, one in numbered if number is not None}
+
+    def read(self) -> None:
+        """Add the records, and the counters of each launch: the sum over their instances, as in the CSV."""
+        kinds = items(self._strings.get("buffer_records"))
+        records = mapping(self._tool.get("buffer_records"))
+        for kind in records:
+            if kind.startswith(_NOT_CALLS):
+                continue
+            for path, record in self._objects(records, (*self._place, "buffer_records", kind)):
+                info, at = mapping(record.get("dispatch_info")), (*path, "dispatch_info")
+                name = self._kernel(info, at) if kind == "kernel_dispatch" else _operation(kinds, record)
+                if kind == "marker_api":
+                    number = self._number(record, path, "correlation_id", "internal")
+                    name = str(self._messages.get(number, {}).get("value") or name)
+                metric, agent = f"{_GROUPS.get(kind, 'api')}.{name}", self._agent(info, at)
+                self._calls.span(metric, agent, record.get("start_timestamp"), record.get("end_timestamp"), path)
+        collected = mapping(self._tool.get("callback_records"))
+        for path, record in self._objects(collected, (*self._place, "callback_records", "counter_collection")):
+            info = mapping(mapping(record.get("dispatch_data")).get("dispatch_info"))
+            sums: dict[str, float] = {}
+            for part, one in self._objects(record, (*path, "records")):
+                counter = self._counters.get(self._number(one, part, "counter_id", "handle"), {})
+                name = str(counter.get("name"))
+                sums[name] = sums.get(name, 0.0) + number_of(one.get("value"))
+            at = (*path, "dispatch_data", "dispatch_info")
+            kernel, agent = self._kernel(info, at), self._agent(info, at)
+            for name, value in sums.items():
+                self._calls.add(f"kernel.{kernel}.{name}", agent, value, path, "1")
+
+    def _kernel(self, info: Mapping[str, Any], path: Path) -> str:
+        """Return the name of the kernel in a `dispatch_info`; its number if no kernel has it."""
+        number = self._number(info, path, "kernel_id")
+        names = map(self._kernels.get(number, {}).get, _NAMES)
+        return next((one for one in names if isinstance(one, str) and one), str(number))
+
+    def _agent(self, info: Mapping[str, Any], path: Path) -> str:
+        """Return the number of the GPU in a `dispatch_info`, and keep its name; "" for a record without one."""
+        handle = self._number(info, path, "agent_id", "handle")
+        agent = self._agents.get(handle, {})
+        if isinstance(name := agent.get("product_name") or agent.get("name"), str) and name:
+            self._run.facts.setdefault("gpu", name[:200])
+        number = agent.get("logical_node_type_id", handle)  # its number among the agents of one type
+        return "" if number is None else str(number)
 
 
-def _agent(run: RunBuilder, agents: Mapping[Any, Mapping[str, Any]], info: Mapping[str, Any]) -> str:
-    """Return the number of the GPU in a `dispatch_info`, and keep its name; "" for a record without one."""
-    handle = mapping(info.get("agent_id")).get("handle")
-    agent = agents.get(handle, {})
-    if isinstance(name := agent.get("product_name") or agent.get("name"), str) and name:
-        run.facts.setdefault("gpu", name[:200])
-    number = agent.get("logical_node_type_id", handle)  # its number among the agents of one type
-    return "" if number is None else str(number)
-
-
-def _objects(value: object) -> Sequence[Mapping[str, Any]]:
-    return [one for one in items(value) if isinstance(one, dict)]
-
-
-def _operation(kinds: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> str | None:
-    """Return the name of the operation of a record, which has its number and that of its kind; None if unknown."""
+def _operation(kinds: Sequence[object], record: Mapping[str, Any]) -> str:
+    """Return the name of the operation of a record, which has its number and that of its kind; else `unknown`."""
     kind, operation = record.get("kind"), record.get("operation")
     if type(kind) is not int or type(operation) is not int or not 0 <= kind < len(kinds):
-        return None
-    names = items(kinds[kind].get("operations"))
-    return str(names[operation]) if 0 <= operation < len(names) else None
+        return "unknown"
+    names = items(mapping(kinds[kind]).get("operations"))
+    return str(names[operation]) if 0 <= operation < len(names) else "unknown"
