@@ -67,9 +67,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, Any], path: Path) -> None:
     """Add the times of the steps, or their statistics."""
-    columns = [str(mapping(column).get("id")) for column in table.get("cols") or ()]
+    columns = [str(mapping(column).get("id")) for column in _list(run, table, (*path, "cols"))]
     # Each cell is `{"v": value}`; the first one of a row names the step: `train 1`.
-    rows = [items(mapping(row).get("c")) for row in table.get("rows") or ()]
+    rows = [items(mapping(row).get("c")) for row in _list(run, table, (*path, "rows"))]
     cells = [[mapping(cell).get("v") for cell in row] for row in rows]
     named = [_STEP.fullmatch(str(row[0])) if row else None for row in cells]
     steps = [int(found[1]) if found else index for index, found in enumerate(named)]
@@ -90,6 +90,14 @@ def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, A
         Target(run, Key("step.time"), "s", per=1000).aggregate(statistics)
     if "stepTimeMs" in columns and not rows:
         run.say("error", "the table of steps has no row: the profile has no step", path)
+
+
+def _list(run: RunBuilder, table: Mapping[str, Any], path: Path) -> list[Any]:
+    """Return the list at a path in a table; empty if it is absent, or after an error because it is no list."""
+    found = table.get(str(path[-1]))
+    if found and not isinstance(found, list):
+        run.say("error", f"{path[-1]!r} is not a list", path)
+    return items(found)
 
 
 def _number(text: object) -> object:

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from damage import check_changes, check_pieces
+from damage import check_changes, check_pieces, check_types
 from reading import FIXTURES, errors, run_of, said, steps_of, values_of
 
 PAGE = (FIXTURES / "xprof" / "overview_page.json").read_text()
@@ -68,6 +68,15 @@ def test_a_page_without_steps():
     assert "the profile has no step" in errors(run_of(json.dumps(page)))[0]
 
 
+@pytest.mark.parametrize("name", ["cols", "rows"])
+@pytest.mark.parametrize("wrong", [5, {"a": 1}, "x"])
+def test_a_table_without_a_list_is_an_error(name, wrong):
+    page = json.loads(tpu([["5", 10.5, 0.0, "a"]]))
+    page[1][name] = wrong
+    assert errors(run_of(json.dumps(page, indent=1)))[0].endswith(f"error: {name!r} is not a list")
+
+
 def test_damaged_pages():
     check_pieces(tpu([["5", 10.5, 0.0, "a"]]), "xprof")
     check_changes(tpu([["5", 10.5, 0.0, "a"]]), "xprof", times=50)
+    check_types(tpu([["5", 10.5, 0.0, "a"]]), "xprof")
