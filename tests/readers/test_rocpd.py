@@ -61,6 +61,11 @@ def test_every_call_is_a_sample_in_order_of_start(tmp_path, id):
     }
 
 
+def test_a_message_that_is_nested_too_deeply_is_no_name(tmp_path):
+    rows = ROWS.replace('{{"message": "forward"}}', "[" * 100_000)
+    assert "range.roctxRangePushA" in values_of(run_of(database(tmp_path, (SCHEMA + rows).format(id=ID, second=5))))
+
+
 def test_several_gpus_are_told_apart(tmp_path):
     run = run_of(database(tmp_path, (SCHEMA + ROWS).format(id=ID, second=6)))
     names = [name for name in values_of(run) if name.startswith("kernel") and "WAVES" not in name]

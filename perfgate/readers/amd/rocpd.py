@@ -147,5 +147,5 @@ def _message(data: object) -> str:
     """Return the message in the JSON text of an event; "" without one."""
     try:
         return str(mapping(json.loads(data) if isinstance(data, str) else None).get("message") or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
