@@ -281,13 +281,23 @@ def test_statistics_of_rocprof():
             {"memcpy.MEMORY_COPY_HOST_TO_DEVICE": [5e-9]},
         ),
         (COUNTERS + f'1,1,1,"{ADD}","SQ_WAVES",16384\n', {f"kernel.{ADD}.SQ_WAVES": [16384]}),
+        (
+            COUNTERS + '1,1,1,"a","x",1\n1,1,,"a","x",2\n1,1,1,"a","y",3\n',
+            {'kernel.a.x{device="1"}': [1], "kernel.a.x": [2], "kernel.a.y": [3]},
+        ),
     ],
-    ids=["kernels", "agents", "calls", "copies", "counters"],
+    ids=["kernels", "agents", "calls", "copies", "counters", "no agent"],
 )
 def test_traces_of_rocprof(text, values):
     run = run_of(text)
     assert (run.format, said(run)) == ("rocprof", [])
     assert values_of(run) == {key: pytest.approx(one) for key, one in values.items()}
+
+
+def test_a_kernel_with_the_name_of_a_counter_replaces_nothing():
+    run = run_of(KERNELS + '"KERNEL_DISPATCH",1,1,69,1,16,"a.x",1451,8,9,0\n' + COUNTERS + '1,1,1,"a","x",16\n')
+    assert values_of(run) == {"kernel.a.x": [pytest.approx(1e-9)], "kernel.a.x#2": [16]}
+    assert "a name occurs again" in said(run)[0]
 
 
 def rocprof_document():

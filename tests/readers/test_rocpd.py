@@ -61,6 +61,13 @@ def test_every_call_is_a_sample_in_order_of_start(tmp_path, id):
     }
 
 
+@pytest.mark.parametrize("second", [1, 99, "NULL"], ids=["the CPU", "unknown", "none"])
+def test_launches_without_a_gpu_replace_no_others(tmp_path, second):
+    values = values_of(run_of(database(tmp_path, (SCHEMA + ROWS).format(id=ID, second=second))))
+    assert values['kernel.add(float*){device="0"}'] == pytest.approx([500e-9, 750e-9])
+    assert values["kernel.add(float*)"] == pytest.approx([1e-9])
+
+
 def test_a_message_that_is_nested_too_deeply_is_no_name(tmp_path):
     rows = ROWS.replace('{{"message": "forward"}}', "[" * 100_000)
     assert "range.roctxRangePushA" in values_of(run_of(database(tmp_path, (SCHEMA + rows).format(id=ID, second=5))))

@@ -24,9 +24,10 @@ ROCm/rocprofiler-compute `tests/workloads` (2025-01) for rocprof. All times are 
 | `results.csv` of rocprof, `pmc_perf.csv` | `kernel.NAME`, `kernel.NAME.COUNTER`, one sample a launch |
 | JSON | `kernel.NAME`, `api.NAME`, `memcpy.DIRECTION`, `range.NAME`, counters, one sample each |
 
-Samples are in the order of the file. They have the label `device` if several agents ran kernels: the agent in CSV, the
-number of the GPU in JSON, which also names it (the fact `gpu`). Statistics do not say what their names are: those that
-are neither a function of HIP, HSA or RCCL nor a copy are taken for kernels.
+Samples are in the order of the file. They have the label `device` if several agents ran kernels, or if other calls of
+the metric have no agent: the agent in CSV, the number of the GPU in JSON, which also names it (the fact `gpu`).
+Statistics do not say what their names are: those that are neither a function of HIP, HSA or RCCL nor a copy are taken
+for kernels.
 """
 
 from __future__ import annotations

@@ -63,12 +63,16 @@ class Calls:
             self.add(metric, agent, times[1] - times[0], at)
 
     def finish(self) -> None:
-        """Add all series to the run, with the label `device` if there are several agents."""
+        """Add all series to the run.
+
+        They have the label `device` if there are several agents, or if other calls of the metric have no agent.
+        """
         several = len({agent for _, agent, _ in self._found} - {""}) > 1
         for (metric, agent, unit), values in self._found.items():
-            labels = {"device": agent.removeprefix("Agent ")} if several and agent else {}  # CSV of ROCm 7: `Agent 4`
+            is_one_of = agent and (several or (metric, "", unit) in self._found)
+            labels = {"device": agent.removeprefix("Agent ")} if is_one_of else {}  # CSV of ROCm 7: `Agent 4`
             numbers = in_base(np.frombuffer(values, np.float64), _NS if unit == "s" else 1.0)
-            key = Key.of(metric, **labels)
+            key = self.run.unique(Key.of(metric, **labels), None)
             self.run.finished[key] = Series(key, unit, "samples", read_only(numbers))
 
 
