@@ -81,6 +81,8 @@ class BackfillRequest(Struct, frozen=True):
 def plan(request: BackfillRequest) -> BackfillPlan:
     """Return the commits to measure, to find which one changed a metric. Raises Refused if no change is open."""
     found = show(request.place, request.metric)
+    if not found.series:
+        raise Refused(str(found.problems[0]), 3)
     names = sorted({str(one.name) for one in found.series})
     places = sorted({f"{one.suite}/{one.environment}" for one in found.series})
     if len(names) > 1:

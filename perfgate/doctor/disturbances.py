@@ -22,7 +22,7 @@ from msgspec import Struct
 from perfgate.core.summaries import Disturbance
 from perfgate.core.wording import listed, plural
 from perfgate.machine.gpus import load_nvml
-from perfgate.machine.linux import cgroup_cpu, cpu_stat_files, pressure
+from perfgate.machine.linux import cgroup_cpu, cpu_stat_files, pressure, reading
 
 #: Other programs, steal, throttling and waiting disturb from this share of the processors, or of the time, on.
 _DISTURBS = 0.02
@@ -57,10 +57,10 @@ def snapshot(root: Path, seconds: float) -> Snapshot:
     """Read the counters below `root`, the folder that has /proc and /sys."""
     tick = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
     busy, stolen = _processors(_text(root / "proc/stat"), tick)
-    waited = pressure(_text(root / "proc/pressure/cpu")).get("total")
-    throttled = next((cgroup_cpu(_text(path)).get("throttled") for path in cpu_stat_files(root, None)), None)
+    waited = reading(pressure, _text(root / "proc/pressure/cpu"), "total")
+    throttled = next((reading(cgroup_cpu, _text(path), "throttled") for path in cpu_stat_files(root, None)), None)
     counts = [_text(path) for path in (root / _SYSTEM).glob("cpu*/thermal_throttle/core_throttle_count")]
-    heat = sum(int(count) for count in counts if count.strip().isdecimal()) if counts else None
+    heat = sum(int(count) for count in counts if re.fullmatch(r"\d{1,18}", count.strip(), re.ASCII)) if counts else None
     processes = dict(_processes(root, tick))
     return Snapshot(seconds, busy, stolen, None if waited is None else waited / 1e6, throttled, heat, processes)
 
@@ -125,11 +125,10 @@ def _others(before: Snapshot, after: Snapshot, cpus: int) -> Disturbance:
 
 
 def _load(root: Path, cpus: int) -> Disturbance:
-    words = _text(root / "proc/loadavg").split()
-    if not words:
+    if not (found := re.match(r"\d{1,6}\.\d\d\b", _text(root / "proc/loadavg"), re.ASCII)):
         return _unknown("load")
-    text = f"{words[0]} in the last minute, with {cpus} processors"
-    return Disturbance("load", text, does_disturb=float(words[0]) > cpus)
+    text = f"{found[0]} in the last minute, with {cpus} processors"
+    return Disturbance("load", text, does_disturb=float(found[0]) > cpus)
 
 
 def _steal(before: Snapshot, end: Snapshot, cpus: int) -> Disturbance:
@@ -220,7 +219,7 @@ def _memory(root: Path) -> Disturbance:
 def _processors(text: str, tick: int) -> tuple[dict[int, float], float]:
     """Return the busy seconds of each processor and of all (-1), and the stolen seconds of all, from /proc/stat."""
     busy, stolen = dict[int, float](), 0.0
-    for found in re.finditer(r"^cpu(\d*) ([\d ]+)$", text, re.MULTILINE):
+    for found in re.finditer(r"^cpu(\d{0,9}) ((?: ?\d{1,20}(?!\d))+)$", text, re.MULTILINE):
         numbers = [float(word) / tick for word in found[2].split()]
         if len(numbers) >= 8:
             user, nice, system, _, _, irq, softirq, steal = numbers[:8]
@@ -240,10 +239,9 @@ def _processes(root: Path, tick: int) -> Iterator[tuple[int, tuple[float, str]]]
 
 def _text(path: Path) -> str:
     """Return the text of a file; empty if it cannot be read."""
-    try:
+    with suppress(OSError):
         return path.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""
+    return ""
 
 
 #: NVML's number for the clock of the multiprocessors.
@@ -257,8 +255,7 @@ def examine_cards(nvml: Any = None) -> list[Disturbance]:
 
     `nvml`: the module `pynvml`, or a stand-in.
     """
-    nvml = nvml or load_nvml()
-    if nvml is None:
+    if (nvml := nvml or load_nvml()) is None:
         return []
     try:
         nvml.nvmlInit()

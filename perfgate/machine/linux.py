@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from time import thread_time
 
@@ -54,6 +56,14 @@ def cgroup_cpu(text: str) -> Readings:
         if (found := _after(name, text)) is not None:
             return {"throttled": found / per_second}
     return {}
+
+
+def reading(read: Callable[[str], Readings], text: str, name: str) -> float | None:
+    """Return a finite number of a text; None without one, because a container may show a file in another form."""
+    with suppress(ValueError, IndexError):
+        found = read(text).get(name)
+        return found if found is not None and isfinite(found) else None
+    return None
 
 
 def available_memory(text: str) -> Readings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from perfgate.commands import doctor as command
 from perfgate.core.summaries import Floor, MeasuredLoad, RuleNeed
 from perfgate.doctor import loads as known_loads
 from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command
-from perfgate.doctor.disturbances import examine_cards, quietest_cpu, snapshot
+from perfgate.doctor.disturbances import disturbances, examine_cards, quietest_cpu, snapshot
 from perfgate.doctor.loads import floor_of_pairs, floor_of_runs, floors_of, needed_floor
 from perfgate.reporters.doctor import _need
 from perfgate.workspace.inputs import read_runs
@@ -217,3 +218,24 @@ def test_a_driver_that_fails_is_unknown() -> None:
     broken.nvmlInit = lambda: (_ for _ in ()).throw(NVMLError("driver not loaded"))
     (found,) = examine_cards(broken)
     assert (found.is_unknown, found.text) == (True, "NVML failed: driver not loaded")
+
+
+COUNTERS = (
+    *("proc/stat", "proc/loadavg", "proc/pressure/cpu", "proc/7/stat", "proc/self/cgroup", "sys/fs/cgroup/cpu.stat"),
+    *("sys/fs/cgroup/cpu.max", "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+    *("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "sys/devices/system/cpu/cpufreq/boost"),
+)
+CONTENTS = (
+    *("\n", "nan", "-1", "9" * 5000, "1 " * 9999, "max 0", "cpu 1 1\n", f"cpu{'9' * 5000} 1 1 1 1 1 1 1 1\n"),
+    *(f"cpu {'9' * 400} 1 1 1 1 1 1 1\n", "some total=nan", "some total=", "throttled_usec", "throttled_usec 1e999"),
+    "::error::x\n\x1b[2J##vso[x]",
+)
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=lambda text: text[:20])
+@pytest.mark.parametrize("counter", COUNTERS)
+def test_a_counter_of_another_form_is_unknown(tmp_path: Path, counter: str, content: str) -> None:
+    first = snapshot(written(tmp_path, {counter: content}), 0.0)
+    last = snapshot(tmp_path, 1.0)
+    for one in disturbances(tmp_path, (first, last), last, 2, None):
+        assert not re.search(r"\b(?:nan|inf)(?:%| of)", one.text)

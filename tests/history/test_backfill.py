@@ -145,3 +145,11 @@ def test_a_metric_that_changed_its_unit_is_the_newest_one(folder: Path, perfgate
         add(store, HistoryRecord(one.suite, one.identity, one.run, values))
     done = perfgate("history", "backfill", "forward")
     assert (done.code, "forward median has no lasting change" in done.err) == (3, True), done.said
+
+
+def test_a_history_that_cannot_be_read_has_no_plan(folder: Path, perfgate: Command) -> None:
+    add(store_at(folder), record(1, {"forward": 1.0}))
+    (path,) = Path("baselines").rglob("*.json")
+    path.write_text("{")
+    done = perfgate("history", "backfill", "forward")
+    assert (done.code, path.name in done.err) == (3, True), done.said
