@@ -44,7 +44,7 @@ def calibrate(case: Case, levels: Sequence[str] = ()) -> tuple[list[CalibratedPr
     found: dict[tuple[str, str, str], CalibratedPrior] = {}
     complaints: list[str] = []
     for rule in (rule for rule in case.ruleset.rules if rule.comparisons):
-        clause, _ = rule.comparisons[0]
+        clause, _ = rule.comparisons[0]  # its comparisons measure the same
         subjects = find_subjects(rule.sentence, runs)
         if not subjects:
             complaints.append(f"no run has a metric of `{rule.name}`")
@@ -73,7 +73,8 @@ def _calibrated(evidence: Evidence, levels: Sequence[str]) -> CalibratedPrior:
     priors = [one.prior for one in noise if one.prior is not None]
     if not priors or len(priors) < len(noise):
         what = plural(usable, "pair" if pairing else "run")
-        message = f"{what} of {len(subject.new)} can be used, and {FEWEST_RUNS} are needed"
+        needed = max((one.needed for one in noise), default=FEWEST_RUNS)
+        message = f"{what} of {len(subject.new)} can be used, and {needed} are needed"
         raise CannotJudge("too-few-runs", message, "measure the same code more often")
     statistic = evidence.method.statistic
     if is_exact(evidence.unit, statistic, [run for one in noise for run in one.runs]):
@@ -90,6 +91,8 @@ class _Noise(Struct, frozen=True):
     runs: Sequence[RunMeasure]
     #: The number of runs or pairs that can be used.
     usable: int
+    #: The number of them that shows the noise: of each level, the first run only shows the level.
+    needed: int
     #: The noise; None if too few can be used.
     prior: Prior | None
 
@@ -102,7 +105,7 @@ def _by_rank(evidence: Evidence) -> Iterator[tuple[list[Members], list[Members]]
         return
     for member in sorted(evidence.subject.members(new)):
         own_new, own_base = ([{member: run[member]} if member in run else {} for run in side] for side in (new, base))
-        yield [*own_new], [*own_base]
+        yield [*own_new], [*own_base]  # again as lists of `Members`, for mypy
 
 
 def _between_runs(evidence: Evidence, runs: Sequence[Members], levels: Sequence[str]) -> _Noise:
@@ -113,8 +116,9 @@ def _between_runs(evidence: Evidence, runs: Sequence[Members], levels: Sequence[
     for i, measure in zip(present, measures, strict=True):
         by_level[levels[i] if levels else ""].append(measure)
     found = list(by_level.values())
-    enough = freedom(found) >= FEWEST_RUNS - 1  # as of the fewest runs in one level
-    return _Noise(measures, sum(map(has_logarithm, measures)), prior_of_levels(found) if enough else None)
+    needed = FEWEST_RUNS - 1 + len(found)
+    prior = prior_of_levels(found) if freedom(found) >= FEWEST_RUNS - 1 else None
+    return _Noise(measures, sum(map(has_logarithm, measures)), needed, prior)
 
 
 def _between_pairs(evidence: Evidence, new: Sequence[Members], base: Sequence[Members], pairing: str) -> _Noise:
@@ -124,7 +128,7 @@ def _between_pairs(evidence: Evidence, new: Sequence[Members], base: Sequence[Me
     found = paired_ratios(base_side, new_side, evidence.method.statistic, pairing)
     usable = sum(map(has_logarithm, found))
     prior = prior_of_pairs(found, Prior(*PRIORS[pairing])) if usable >= FEWEST_RUNS else None
-    return _Noise(new_side.measures, usable, prior)
+    return _Noise(new_side.measures, usable, FEWEST_RUNS, prior)
 
 
 #: A change point with a smaller probability is not reported. A comparison with the anchor has the same odds, 99 to 1.
@@ -184,7 +188,7 @@ def _points(evidence: Evidence, asks: ChangeClause, measures: tuple[RunMeasure, 
     from perfgate.stats.change_points import find_change_points
 
     values = [run.value or 0.0 for run in measures]
-    errors = [(run.value or 0.0) * math.sqrt(run.within_variance or 0.0) for run in measures]  # 0 is unknown
+    errors = [(run.value or 0.0) * math.sqrt(run.within_variance or 0.0) for run in measures]  # relative; 0: unknown
     better = "neither" if asks.side == "both" else evidence.method.better
     points = find_change_points(values, errors=errors, better=better)
     likely = [point for point in points if point.probability > LEAST_PROBABILITY]

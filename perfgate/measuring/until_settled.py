@@ -102,7 +102,7 @@ def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_r
 
     def measure(number: int) -> list[Path]:
         with new_run(folder / f"run-{number:03d}", side, number, options.results) as run:
-            with sampled(run.results) as note, command_cost(note):
+            with sampled(run.results) as note, command_cost(note):  # `note` adds the cost to the samples' file
                 finish(run.start(), options.timeout)
             made.append(run.collect(tell))
         return made
@@ -132,10 +132,10 @@ def run_again_if_suspect(
         if number > 1:
             tell(f"not settled: measuring again, {number - 1} of {options.most_runs - 1}")
         old = [path for pattern in options.results for path in _matches(pattern, keep) if path not in latest]
-        if old and number <= 2:  # only before the first run that is made here there may be results of others
+        if old and number <= 2:  # before the first run that is made here (2 after `measured`), results may be of others
             move_results(old, keep / "before")
         earlier.extend(move_results(latest, keep / str(number - 1)))
-        latest = []
+        latest = []  # filled below: the samples go beside the results of this run
         with sampled_into(keep / f"run-{number:03d}", latest):
             with pinned(options.cpus):
                 program = Program(words, Path.cwd(), {"PERFGATE_RUN": str(number), **options.environment})
@@ -151,7 +151,7 @@ def run_again_if_suspect(
 
 def _matches(pattern: str, keep: Path) -> list[Path]:
     """Return the files and folders that a glob matches, outside of the folder of the runs."""
-    found = sorted(path for path in matching(pattern) if keep not in path.parents)
+    found = sorted(path for path in matching(pattern) if not path.absolute().is_relative_to(keep.absolute()))
     return [path for path in found if not path.name.endswith(MACHINE_FILE)]
 
 
@@ -219,7 +219,7 @@ def is_open(verdict: Verdict) -> bool:
     if verdict.outcome == "error":
         return verdict.reason == "too-few-runs"
     if verdict.outcome == "fail":
-        # only a change with noise promises to exclude `at_worst`
+        # `at_worst` is set only for a change that is compared with the noise
         has_noise = verdict.at_worst is not None and verdict.reason != "exact"
         return has_noise and verdict.new is not None and verdict.new.runs == 1
     return verdict.outcome == "undecided"
@@ -261,7 +261,8 @@ def repeated_runs(options: MeasuringOptions, words: tuple[str, ...], find: FindR
             seconds.append(time.monotonic() - began)
             if number == 1:
                 globs = tuple(find(run))
-            paths.append(replace(run, before=replace(run.before, globs=globs)).collect(tell))
+            own = replace(run, before=replace(run.before, globs=globs))  # only what `find` chose belongs to the run
+            paths.append(own.collect(tell))
         tell(f"{head}: {seconds[-1]:.3g} s")
     facts |= noted_facts(options, "after")
     return RepeatedRuns(tuple(paths), tuple(seconds), tuple(facts))

@@ -123,3 +123,11 @@ def test_a_metric_has_one_prior_for_each_statistic_and_rank_whatever_its_rules_a
     priors, complaints = calibrate(bare(rules, runs))
     assert [(str(prior.key), prior.statistic) for prior in priors] == [("a", "median"), ("x", "median"), ("x", "p90")]
     assert not complaints
+
+
+def test_each_level_needs_one_run_more() -> None:
+    """The first run of a level shows its level, and only the others show the noise."""
+    runs = [run_of(series("x", "s", steady(1 + 0.01 * i, n=20, seed=i)), source=str(i)) for i in range(6)]
+    _, (said,) = calibrate(bare("x within 5% of baseline", runs), list("aabbcc"))
+    assert said == "x: 6 runs of 6 can be used, and 7 are needed"
+    assert calibrate(bare("x within 5% of baseline", runs), list("aaabbb"))[1] == []

@@ -41,3 +41,12 @@ def test_all_runs_are_judged(
     options = MeasuringOptions(keep=str(folder), most_runs=5, stop="unless-suspect", time_budget=budget)
     until_settled(options, measure, judge, "run", lambda line: None)
     assert numbers == judged
+
+
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_no_glob_finds_the_folder_of_the_runs(folder: Path, is_absolute: bool) -> None:
+    keep = Path("perfgate-runs").absolute() if is_absolute else Path("perfgate-runs")
+    (keep / "1").mkdir(parents=True)
+    for path in (keep / "1" / "old.json", Path("profile.json")):
+        path.write_text("{}")
+    assert module._matches("p*", keep) == module._matches("**/*.json", keep) == [Path("profile.json")]
