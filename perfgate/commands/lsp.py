@@ -23,8 +23,8 @@ class _BoundedInput(BufferedReader):
 
     def readline(self, size: int | None = -1, /) -> bytes:
         """Return the next line of a header. Raises Refused if it is too long."""
-        line = super().readline(_LONGEST_LINE)
-        if len(line) == _LONGEST_LINE:
+        line = super().readline(_LONGEST_LINE + 1)
+        if len(line) > _LONGEST_LINE:
             raise Refused(f"a line of a header has more than {_LONGEST_LINE} bytes")
         return line
 

@@ -67,7 +67,7 @@ def _rows(report: Report) -> Iterator[str]:
         yield from TABLE
         yield from map(_row, unexplained)
         yield ""
-    for verdict in unexplained:
+    for verdict in attention:
         if parts := [*_owner(verdict)]:
             yield f"- {text(numbers.what(verdict))}: {', '.join(parts)}"
     for outcome, step in _STEPS.items():

@@ -180,6 +180,7 @@ def test_a_document_of_one_very_long_line_does_not_hang_the_server(editor: Edito
         (b"Content-Length: %d\r\n\r\n" % 10**12, "a message is larger than 64 MiB"),
         (b"Content-Length: %d\r\n\r\n" % 2**64, "a message is larger than 64 MiB"),
         (b"X: " + b"x" * 100_000, "a line of a header has more than 4096 bytes"),
+        (b"X: " + b"x" * 4091 + b"\r\nContent-Length: %d\r\n\r\n" % 2**64, "a message is larger than 64 MiB"),
     ],
 )
 def test_a_length_that_cannot_be_ends_the_server(folder: Path, data: bytes, said: str) -> None:
