@@ -195,7 +195,7 @@ class History(Struct, frozen=True):
 class _Anchored(Struct, frozen=True):
     """The anchors of all metrics as one level sees them; a level that changes none shares the value of its parent."""
 
-    #: By metric: its first runs in or after the level that is its anchor.
+    #: By metric: its first runs in or after the level that is its anchor. Empty if no level since then had the metric.
     first: Mapping[str, Sequence[StoredRun]] = field(default_factory=dict)
     #: True if a level is the anchor of every metric; otherwise only the metrics of `first` have one.
     all_metrics: bool = False

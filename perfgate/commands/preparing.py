@@ -93,7 +93,8 @@ def prepare(request: CheckRequest, *, hold: bool = False) -> Prepared | Report:
         head()  # now, because the branch may move meanwhile
     ruleset, problems, rules_sha256 = read_rules(source, options.rules, options.suite)
     if ruleset is None:
-        policy = Policy(source.ref, rules_sha256, hashlib.sha256().hexdigest(), commit=source.sha)
+        nothing = hashlib.sha256().hexdigest()  # no baselines were read
+        policy = Policy(source.ref, rules_sha256, baselines_sha256=nothing, commit=source.sha)
         suite = options.suite or readable_suite(source.files(options.rules))
         return with_outcome(Report(problems=tuple(problems), policy=policy, suite=suite), at_least=2)
     if hold:
@@ -138,8 +139,8 @@ def history_of(source: PolicySource, baselines: str, place: str) -> ReadHistory 
 def read_new(prepared: Prepared, paths: Sequence[str], earlier: list[RunsOfPath] | None = None) -> tuple[Run, ...]:
     """Read the new runs. `earlier`: the runs of the first paths, from an earlier look; those of the others are added.
 
-    Traces are read with their calls if a cause is wanted, or if a rule compares them with stored runs, and without the
-    values that no rule needs. Own pairs are no traces.
+    Traces are read with their calls if a cause is wanted, or if a rule compares them with stored runs. Values that no
+    rule needs are left out, but not of own pairs, which are small.
     """
     options, ruleset = prepared.request.options, prepared.ruleset
     asked = [clause.asks for rule in ruleset.rules for clause in rule.clauses]
@@ -161,7 +162,7 @@ def _shortening(prepared: Prepared) -> Shorten | None:
     from perfgate.analysis.needed_values import needed_by
 
     own = prepared.own_policy().baselines if prepared.source.ref is not None else None
-    # Sizes of other metrics only show changes from stored runs.
+    # The sizes of other metrics are needed only if there are stored runs to compare them with.
     is_stored = bool(prepared.baselines.store.paths(prepared.ruleset.suite)[0])
     needed = needed_by((prepared.ruleset, own.ruleset) if own else (prepared.ruleset,), with_sizes=is_stored)
     return needed.shortened if needed else None
@@ -230,6 +231,7 @@ def reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> li
 
     A warning that several runs of one file have is reported once for the file.
     """
+    # By file, severity and series; without a series also by the message and, unless it is of a whole file, the place.
     groups: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
     several = {file.path for run in runs if run.part is not None for file in run.files}
     for problem in dict.fromkeys(problem for run in runs for problem in run.problems):

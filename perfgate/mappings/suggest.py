@@ -22,7 +22,7 @@ from perfgate.readers.line_blocks import clean, is_json
 from perfgate.readers.text import InputFile, Source
 from perfgate.readers.values import number
 
-#: The name of a column, which is neither a number nor a value with its name.
+#: The name of a column: not a number, and not `x=3`.
 _HEADER = re.compile(r"\s*[A-Za-z#%_][^=:]*")
 #: Records with more labels are not measurements.
 _MOST_LABELS = 20
@@ -142,7 +142,7 @@ def _metrics(metrics: Sequence[DraftMetric]) -> list[str]:
     for one in metrics:
         fields = {"unit": one.unit, "better": one.better, "optional": one.is_optional}
         more = {name: value for name, value in fields.items() if value}
-        text = _inline(more) if len(more) > 1 else _quoted(one.unit)
+        text = _inline(more) if len(more) > 1 else _quoted(one.unit)  # a single field is the unit, which is never empty
         question = "  # in which unit?" if one.unit == NO_UNIT and _HAS_UNIT.search(one.name) else ""
         lines.append(f"  {_quoted(one.name)}: {text}{question}")
     return lines

@@ -47,7 +47,7 @@ def incomplete_gamma_above(a: float, x: float) -> float:
     """
     if x <= 0:
         return 1.0
-    power = math.exp(-_stirling_error(a) - _deviance(a, x)) * math.sqrt(a / (2 * math.pi))
+    power = math.exp(-_stirling_error(a) - _deviance(a, x)) * math.sqrt(a / (2 * math.pi))  # x^a e^-x / gamma(a)
     if x < a + 1:
         term = total = 1 / a
         n = a

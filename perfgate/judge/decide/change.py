@@ -8,7 +8,10 @@ Three questions have three error rates, shared by all looks of a plan (see `perf
   false alarm is.
 
 `bounds` computes the bounds; here they become an answer. A comparison with the anchor (the first stored runs) has one
-look, and does not promise to exclude `at_worst`. A suspicion is an open answer that is probably a failure.
+look, and does not promise to exclude `at_worst`. A suspicion is an open answer that is probably a failure (with
+`strict`, it is one). `bounds` has four bounds: `green` excludes `at_worst`, `interval` is shown, `red` proves a change
+beyond the tolerance with an assumed noise, and `sharp` proves it with the measured noise alone. If that is unknown,
+`sharp` proves only a change beyond `gross`.
 """
 
 from __future__ import annotations
@@ -45,8 +48,8 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     """Return the answer of the runs, an allowance or the pooled runs, with all doubts; no doubt changes it yet."""
     judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
     if len(question.alone) > 1 and judged.outcome in ("pass", "undecided"):
-        # Several new runs may be beyond the anchor although the latest five are not yet. They are judged in looks, but
-        # do not promise to exclude `at_worst`.
+        # `new` are the latest five runs, stored and new; `alone` are the new ones. They may be beyond the anchor before
+        # all five are. They are judged in looks, but do not promise to exclude `at_worst`.
         terms = replace(question.terms, looks=tuple(range(1, LOOKS + 1)))
         alone = judge_runs(question.base.measures, question.alone, terms)
         judged = replace(alone, at_worst=None, not_excluded=None) if alone.outcome == "fail" else judged
@@ -177,7 +180,7 @@ def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator
     moved = [doubt for doubt in question.doubts if doubt.reason == "mean-moved" and is_green]
     moved = [one for one in moved if margin.exceeds(math.log(float(one.new)) - math.log(float(one.base)))]
     for doubt in question.doubts:
-        if doubt.what == "quarter":  # it hides something only if the mean of all values is worse
+        if doubt.what == "quarter":  # a slow start decides only if the mean of all values is worse, too
             yield replace(doubt, decides=doubt.decides and bool(moved))
         elif doubt.reason == "warm-up":
             yield doubt
@@ -228,11 +231,12 @@ def _is_another_answer(judged: ChangeResult, alike: ChangeResult, terms: ChangeT
     d, other = judged.log_change or 0.0, alike.log_change or 0.0
     # How much worse the change is on equal machines: less to explain a failure, more to show a hidden one.
     worse = {"up": other - d, "down": d - other, "either": abs(other) - abs(d)}[terms.worse]
-    if (worse < 0) != (judged.outcome == "fail" or judged.suspect):  # it explains the other outcome
+    if (worse < 0) != (judged.outcome == "fail" or judged.suspect):  # it makes this answer only surer
         return False
     if judged.outcome == "fail":
         return alike.outcome != "fail"
-    is_open = alike.reason == "cannot-exclude" and judged.reason != "cannot-exclude"  # it promises less
+    is_open = alike.reason == "cannot-exclude" and judged.reason != "cannot-exclude"  # it excludes less
+    # A suspicion is explained by a calm answer; any other answer hides one that is not calm.
     is_calm = alike.outcome != "fail" and not alike.suspect and not is_open
     return is_calm if judged.suspect else not is_calm
 
@@ -269,7 +273,7 @@ def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) 
     terms = replace(terms, looks=tuple(range(1, POOLED_RUNS + 1)))
     pairs = zip(remembered.values, remembered.variances, strict=True)
     runs = [RunMeasure(value, 1, None, variance, 0, True) for value, variance in pairs]  # one number each
-    if remembered.is_measured:
+    if remembered.is_measured:  # the judged commit is on the branch
         count = len(runs) % POOLED_RUNS
         if not count or judged.outcome != "undecided":
             return judged

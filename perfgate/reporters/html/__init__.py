@@ -32,7 +32,7 @@ def template(name: str, visible: Callable[[object], object], **known: object) ->
     environment.globals.update(known)
     environment.filters["picture"] = SafeText  # a finished picture is not escaped again
     environment.filters["identity"] = id  # a template finds what belongs to a value by it
-    # Text without the line breaks of the template, and text without its empty lines.
+    # Rendered (so escaped) text without the line breaks of the template, and without its empty lines.
     environment.filters["joined"] = lambda text: SafeText(re.sub(r"\n\s*", "", text))
     environment.filters["lines"] = lambda text: SafeText("\n".join(filter(None, text.split("\n"))))
     return environment.get_template(name)
