@@ -59,8 +59,8 @@ def _dropped(commands: list[tuple[str, str]], at: int, shell: str) -> str | None
     before, text = "\n".join(one for one, _ in commands[:at]), commands[at][0]
     later = "".join(one + sign for one, sign in commands[at + 1 :])
     # the script stops at the first command that fails; a pipe fails if any of its commands fails
-    stops = _is_set("e", "errexit", before, shell in ("", "bash", "sh") or bool(re.search(r" -\w*e", shell)))
-    pipefail = _is_set("o pipefail", "pipefail", before, shell == "bash" or "pipefail" in shell)
+    stops = _is_set(r"\w*e|\w*o errexit", before, shell in ("", "bash", "sh") or bool(re.search(r" -\w*e", shell)))
+    pipefail = _is_set(r"\w*o pipefail", before, shell == "bash" or "pipefail" in shell)
     if shell.partition(" ")[0] not in ("", "bash", "sh"):  # of other shells nothing is known: no attack
         stops = pipefail = True
     if re.search(r"\btrap\b.*\bexit 0", before):
@@ -92,9 +92,9 @@ def _is_argument(text: str) -> bool:
     return is_inner and not _VALUE.fullmatch(before) and "$?" not in text
 
 
-def _is_set(letter: str, name: str, before: str, default: bool) -> bool:
-    """Return whether an option of the shell, `letter` or its long `name`, is on after these commands."""
-    signs = re.findall(rf"\bset(?: [-+]\w+)*? ([-+])(?:\w*{letter}|\w*o {name})", before)
+def _is_set(option: str, before: str, default: bool) -> bool:
+    """Return whether an option of the shell is on after these commands. `option`: a pattern of what follows `set -`."""
+    signs = re.findall(rf"\bset(?: [-+]\w+)*? ([-+])(?:{option})", before)
     return signs[-1] == "-" if signs else default
 
 

@@ -219,6 +219,8 @@ SCRIPTS: list[tuple[str, list[str]]] = [
     ('echo "${{ github.sha }} github.head_ref"', []),
     ("echo \"${{ format('{0}', github.head_ref) }}\"", [WRITTEN]),
     ('echo "${{ ' * 3000, [LONG]),
+    ("#" * 20_000, []),
+    ("#" * 20_001, [LONG]),
     ("perfgate report new.json;" * 51, [MANY]),
 ]
 
@@ -287,6 +289,7 @@ def test_a_call_that_imports_the_code_of_a_pull_request(call: str, wrong: list[s
     step = {"run": f"{call}{CHECK['run']}"}
     assert [what for what, _ in attacked(workflow(CHECKOUT, step))] == wrong
     assert attacked(workflow(step)) == []
+    assert attacked(workflow(CHECKOUT, {**step, "env": {"PYTHONSAFEPATH": 1}})) == []
 
 
 STEPS: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
@@ -318,6 +321,7 @@ STEPS: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     ({**CHECK, "if": "${{ always() && github.event_name == 'pull_request' }}"}, []),
     ({**CHECK, "if": True}, []),
     ({**CHECK, "if": "success()"}, []),
+    ({**CHECK, "if": "success() && github.actor == 'me'"}, [(SKIPPED_STEP, "if")]),
 ]
 
 
