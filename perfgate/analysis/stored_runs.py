@@ -69,11 +69,11 @@ def _calibrated(evidence: Evidence, levels: Sequence[str]) -> CalibratedPrior:
         noise = [_between_runs(evidence, new, levels) for new, _ in _by_rank(evidence)]
     else:
         noise = [_between_pairs(evidence, new, base, pairing) for new, base in _by_rank(evidence)]
-    usable = min((one.usable for one in noise), default=0)
     priors = [one.prior for one in noise if one.prior is not None]
     if not priors or len(priors) < len(noise):
+        few = ((one.usable, one.needed) for one in noise if one.prior is None)
+        usable, needed = min(few, default=(0, FEWEST_RUNS))
         what = plural(usable, "pair" if pairing else "run")
-        needed = max((one.needed for one in noise), default=FEWEST_RUNS)
         message = f"{what} of {len(subject.new)} can be used, and {needed} are needed"
         raise CannotJudge("too-few-runs", message, "measure the same code more often")
     statistic = evidence.method.statistic
@@ -82,7 +82,8 @@ def _calibrated(evidence: Evidence, levels: Sequence[str]) -> CalibratedPrior:
     # One prior for all ranks. The ranks of one run are not independent, so they add no degrees of freedom.
     s0 = math.sqrt(sum(prior.s0**2 for prior in priors) / len(priors))
     d0 = min(prior.d0 for prior in priors)
-    return CalibratedPrior(subject.key, statistic, evidence.rank, s0, d0, runs=usable, pairing=pairing)
+    runs = min(one.usable for one in noise)
+    return CalibratedPrior(subject.key, statistic, evidence.rank, s0, d0, runs=runs, pairing=pairing)
 
 
 class _Noise(Struct, frozen=True):

@@ -64,6 +64,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"new": [*drawn(4, "0", "1"), *drawn(2, "0")]},
         "x: " + FEW.format("4 runs", 6),
     ),
+    (
+        "x on each rank within 5% of baseline",
+        {"new": [*drawn(2, "0", "1"), *drawn(2, "0")]},
+        "x: " + FEW.format("2 runs", 4),
+    ),
 ]
 
 
