@@ -47,8 +47,8 @@ def command(
 ) -> int:  # fmt: skip
     """Show which commits to measure, so that a change has one commit; with a command, measure them.
 
-    The most telling commit is first. Each is checked out in a worktree of its own, and its run is remembered. It writes
-    as under `perfgate run`. Measuring ends when the change has its commit.
+    The most telling commit is first. Each is checked out in a worktree of its own, and its run is remembered. The
+    command writes its results as under `perfgate run`. Measuring ends when the change has its commit.
 
     \b
     Example: perfgate history backfill load_time
@@ -78,8 +78,11 @@ class BackfillRequest(Struct, frozen=True):
     build: tuple[str, ...] = ()
 
 
-def plan(request: BackfillRequest) -> BackfillPlan:
-    """Return the commits to measure, to find which one changed a metric. Raises Refused if no change is open."""
+def plan(request: BackfillRequest, earlier: HistoryChange | None = None) -> BackfillPlan:
+    """Return the commits to measure, to find which one changed a metric. Raises Refused if no change is open.
+
+    `earlier`: the change as it was with fewer runs, whose range has become smaller.
+    """
     found = show(request.place, request.metric)
     if not found.series:
         raise Refused(str(found.problems[0]), 3)
@@ -89,8 +92,9 @@ def plan(request: BackfillRequest) -> BackfillPlan:
         raise Refused(f"{request.metric} names several series ({listed(names)}): name one")
     if len(places) > 1:
         raise Refused(f"there are several histories ({listed(places)}): choose with --suite and --environment")
-    series = max(found.series, key=lambda one: [run.time for run in one.runs[-1:]])  # each unit has its own series
-    change = _chosen(series, request.change)
+    series = max(found.series, key=lambda one: [run.time for run in one.runs[-1:]])  # the newest: each unit has its own
+    narrowed = [one for one in series.changes if earlier and _is_within(one, earlier)]
+    change = narrowed[0] if narrowed else _chosen(series, request.change)
     if change.is_one_commit:
         raise Refused(f"{series.name} changed between two runs of commit {change.last_good.label}: no commit did it", 3)
     if found.line is None:
@@ -100,6 +104,10 @@ def plan(request: BackfillRequest) -> BackfillPlan:
         both = f"the change is between {change.last_good.label} and {change.first_bad.label}"
         raise Refused(f"{both}, and {found.line.ref} does not have both here: fetch its history", 3)
     return made
+
+
+def _is_within(change: HistoryChange, earlier: HistoryChange) -> bool:
+    return earlier.last_good.time <= change.likely.time <= earlier.first_bad.time
 
 
 def _chosen(series: HistorySeries, commit: str | None) -> HistoryChange:
@@ -147,7 +155,7 @@ def backfill(
                 except (RunFailed, Refused) as error:
                     broken.add(sha)
                     tell(f"{sha[:10]} could not be measured: {error}")
-                found = plan(request)
+                found = plan(request, found.change)
     except Stopped as stopped:
         step = f"{plural(measured, 'run')} added to the history; the same command measures the others"
         raise Refused(f"{stopped}: {step}", stopped.exit_code) from None
