@@ -192,6 +192,7 @@ def test_committed_settings_do_not_choose_who_gets_the_key(
     team: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(SERVICES, "wandb", lambda found, target: ["sent"])
+    monkeypatch.setattr("threading.active_count", lambda: 1)  # as a fork, another process has this function
     words = ("history", "export", "--format", "wandb", "--to", "online")
     (team / "wandb").mkdir()
     (team / "wandb" / "settings").write_text("[default]\nbase_url = https://elsewhere.example\n")

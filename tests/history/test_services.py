@@ -41,6 +41,12 @@ def repeats_the_key(found: LoadedHistory, target: str) -> list[str]:
     raise RuntimeError(f"{HOSTILE}Basic {basic} bearer x{KEY} {KEY} https://me:{KEY[:9]}@host/x refused")
 
 
+@pytest.fixture(autouse=True)
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The functions here exist only in this process; the threads of pytest-xdist do no harm in a fork of it."""
+    monkeypatch.setattr(services.threading, "active_count", lambda: 1)
+
+
 def waits(found: LoadedHistory, target: str) -> list[str]:
     sleeping = subprocess.Popen(["sleep", "99"])
     Path("pid").write_text(str(sleeping.pid))
