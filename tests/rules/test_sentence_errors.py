@@ -37,6 +37,7 @@ WRONG = [
     ("x under 1,000 ms", "1,000", "write `1000`, or `1.000` if the comma is the decimal point"),
     ("x under 1,234,567 B", "1,234,567", "write `1234567`"),
     ("x under 0,05 s", "0,05", "no commas: write `0.05`"),
+    ("x under 1,00,000 ms", "1,00,000", "no commas: write `100000`"),
     ("x within 0,5% of baseline", "0,5%", "no commas: write `0.5`"),
     # what others call it
     ("x 95p under 5 ms", "95p", "is not a percentile: write `p95`"),

@@ -214,10 +214,11 @@ class Cursor:
             return
         digits = _NUMBER_WITH_COMMAS.match(written)
         number = digits[0] if digits else written
-        meant = f"`{number.replace(',', '.')}`"
-        if _THOUSANDS.fullmatch(number):
-            whole = f"`{number.replace(',', '')}`"
-            meant = whole if number.count(",") > 1 else f"{whole}, or {meant} if the comma is the decimal point"
+        meant, whole = (f"`{number.replace(',', sign)}`" for sign in (".", ""))
+        if number.count(",") > 1:
+            meant = whole
+        elif _THOUSANDS.fullmatch(number):
+            meant = f"{whole}, or {meant} if the comma is the decimal point"
         message = f"a number has a decimal point and no commas: write {meant}"
         raise SentenceError(message, token.start, end.end)
 
