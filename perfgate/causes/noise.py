@@ -55,7 +55,7 @@ class Noise(Struct, frozen=True):
 
     @property
     def device_effect(self) -> float:
-        """The size of the change of the step by the common shift of all kernels, in s: clocks differ by process."""
+        """How much the common shift of all kernels changes the step, in s: the clock differs between processes."""
         device = classes(self.alignment)["device"]
         return abs(float((self.alignment.base.times * np.expm1(self.shift))[device].sum()))
 
@@ -194,7 +194,7 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         # variances of the change: between runs, and within them; `relative` is a variance, too
         between = sum(relative * scale**2 / count for scale, count in zip(scales, runs, strict=True))
         within = sum(float(np.square(side.error[chosen]).sum()) / side.runs**2 for side in self.alignment.sides)
-        if not self.freedom:  # `between` is a prior, without the noise within the runs; each side has the second part
+        if not self.freedom:  # a prior, without the noise within the runs; `_PRIOR_OF_STEP` is for each side
             between += (_PRIOR_OF_STEP * self.alignment.step) ** 2 * 2
             return change, math.sqrt(between + within), freedom
         return change, math.sqrt(max(between, within)), freedom
@@ -207,7 +207,8 @@ class SeriesNoise(Struct, frozen=True, dict=True):
     def _scale(self, side: TreeSide, nodes: list[int]) -> float:
         """The time in s that is as noisy as that of the nodes.
 
-        That is their own time. For a rest it is the time of its whole timer, unless all of this is among the nodes.
+        That is their own time. For a rest it is the time of its whole timer, unless all of this is among the nodes. Of
+        several rests the longest whole counts, because one may contain another.
         """
         total = 0.0
         for node in nodes:
@@ -218,10 +219,10 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         return max(total, 1e-12)
 
     def _whole(self, node: int) -> set[int]:
-        """The nodes of the timer that a rest belongs to; for the rest of the step, those of all timers."""
+        """The nodes of the timer that a rest belongs to; for `not timed`, the rest of the step, those of all timers."""
         if not self.alignment.children[node]:
             return set(range(1, len(self.alignment.nodes)))
-        return self.alignment.subtree([node]) if node else {0}  # of the step, only its own time
+        return self.alignment.subtree([node]) if node else {0}  # node 0 is the step, of which only its own time counts
 
     def _relative(self, sides: list[Floats], scales: list[float], nodes: list[int]) -> tuple[float, float]:
         """The variance between runs of the time of nodes, as a square of a share, and its degrees of freedom.

@@ -109,7 +109,7 @@ def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
 def _noise_between(evidence: Evidence, new: MeasuredSide, stored: MeasuredSide | None) -> float:
     """Return the relative noise between runs of a metric with a limit: calibrated, of the stored runs, or assumed.
 
-    Exact values and extremes have none. `run_noise` returns the noise after the mean.
+    Exact values and extremes have none.
     """
     method = evidence.method
     if is_exact(evidence.unit, method.statistic, new.measures) or method.statistic in ("max", "min", "p100", "p0"):
@@ -117,7 +117,7 @@ def _noise_between(evidence: Evidence, new: MeasuredSide, stored: MeasuredSide |
     if (known := evidence.calibrated()) is not None:
         return known.s0
     runs = [run for run in (stored.measures if stored is not None else ()) if has_logarithm(run)]
-    return math.sqrt(run_noise(runs, evidence.prior())[1].variance) if len(runs) > 1 else ASSUMED_NOISE
+    return math.sqrt(run_noise(runs, evidence.prior())[1].variance) if len(runs) > 1 else ASSUMED_NOISE  # [0]: the mean
 
 
 def limit_confidence(evidence: Evidence, runs: Sequence[Members]) -> float:
@@ -133,7 +133,7 @@ def limit_confidence(evidence: Evidence, runs: Sequence[Members]) -> float:
 def _limit_at_worst(evidence: Evidence, asks: LimitClause) -> float | None:
     """Return the value beyond a limit that a pass must exclude; None if the rule has none.
 
-    A value that is not beyond the limit is the size of a change in `defaults`, and is not meant for this limit.
+    A value inside the limit is ignored: it comes from `defaults`, where it is meant for rules about changes.
     """
     at_worst = evidence.rule.settings.at_worst
     return None if at_worst is None or is_narrower(at_worst, asks) else at_worst.beyond(asks)
@@ -219,7 +219,7 @@ def _with_baseline(evidence: Evidence, question: ChangeQuestion) -> ChangeQuesti
 
 
 def _start(evidence: Evidence, *, hides: bool) -> tuple[Doubt, ...]:
-    """Return the doubts about the start of the new runs; `hides`: a dropped start may change the answer."""
+    """Return the doubts about the start of the new runs; `hides`: the dropped start could change the answer."""
     if evidence.case.baseline.pairing is not None and len(evidence.new) < FEWEST_PAIRS:
         return ()
     return tuple(start_doubts(evidence.new, evidence.subject.base, evidence.method, hides=hides))

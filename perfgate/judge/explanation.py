@@ -110,7 +110,10 @@ class _Search(Struct, frozen=True):
             yield self.measure(self.fitting(keyed, member), series)
 
     def fitting(self, keyed: Mapping[Member, Series], member: Member) -> Series:
-        """Return the series of a part on the rank that represents the run. Raises NotAvailable."""
+        """Return the series of a part on the rank that represents the run. Raises NotAvailable.
+
+        `keyed`: the series of the part by all their labels. `member`: the labels of the rank; () without ranks.
+        """
         labels = self.evidence.subject.key.labels
         keys = [Key("", key) for key in keyed]
         found = {key.member(): keyed[key.labels] for key in keys if key.without_members().labels == labels}
@@ -123,7 +126,7 @@ class _Search(Struct, frozen=True):
         return found[member]
 
     def measure(self, part: Series, whole: Series) -> RunMeasure:
-        """Return a part in one run: its statistic if those of parts add up, else its mean for a value of `whole`.
+        """Return a part in one run: its statistic if those of parts add up, else its sum for each value of `whole`.
 
         Raises NotAvailable.
         """
@@ -199,7 +202,7 @@ def _part_names(expression: Expression, metrics: Mapping[str, DerivedMetric], kn
         expression = metrics[expression.pattern].expression
     if not isinstance(expression, Selector):
         return _terms(expression)
-    name = next(iter(synonyms(expression.pattern)), expression.pattern)
+    name = next(iter(synonyms(expression.pattern)), expression.pattern)  # the standard name
     family = [part for part in _FAMILIES.get(name, ()) if part in known]
     prefix = _INSIDE.get(name, name.removesuffix(".time") + ".")
     below = [part for part in known if part.startswith(prefix) and part != name]
@@ -207,7 +210,10 @@ def _part_names(expression: Expression, metrics: Mapping[str, DerivedMetric], kn
 
 
 def part_globs(name: str) -> set[str]:
-    """Return globs of the metrics of a trace that may be parts of a metric or a glob, and of the parts of these."""
+    """Return globs of the metrics of a trace that may be parts of a metric or a glob, and of the parts of these.
+
+    Readers keep the values of these, too, when they leave out what no rule needs.
+    """
     below = name.removesuffix(".time") + "."
     inside = {f"{prefix}*" for whole, prefix in _INSIDE.items() if whole.startswith(below) or glob_matches(name, whole)}
     return {f"{below}*", *inside}

@@ -36,9 +36,9 @@ class MeasuredSide(Struct, frozen=True):
 class MachineDifference(Struct, frozen=True):
     """A difference of the machine between the sides, such as another clock, with factors that make the runs alike.
 
-    `base` and `new` have one factor for the value of each run. `doubts` are noted; those with `decides` decide if the
-    multiplied values give another answer. Reports show the change of these values: in cycles of the clock, or as on the
-    same host; None is not shown.
+    `base` and `new` have one factor for the value of each run. `doubts` are noted. A doubt with `decides` decides the
+    outcome if the values times the factors give another answer. Reports show the change of these values: in cycles of
+    the clock, or as on the same host; None is not shown.
     """
 
     base: tuple[float, ...]
@@ -50,8 +50,8 @@ class MachineDifference(Struct, frozen=True):
 class Exceptions(Struct, frozen=True):
     """Settings of the rule that replace an outcome: an improvement fails, a failure is expected, a quarantine.
 
-    An open answer is undecided without a suspicion. `on_open` replaces it: `warn` by a pass, which is the default
-    unless too few values are beyond a percentile. An answer that breaks the promise of a pass never becomes a pass.
+    An open answer is undecided without a suspicion. `on_open` replaces it: `warn` by a pass. None means `warn`,
+    unless too few values are beyond a percentile. An answer never becomes a pass if the data do not exclude `at_worst`.
     """
 
     on_open: Literal["warn", "fail", "error"] | None = None
@@ -91,7 +91,7 @@ class ChangeQuestion(Struct, frozen=True):
     base: MeasuredSide
     new: MeasuredSide
     reference: Literal["baseline", "anchor"] = "baseline"
-    #: For a comparison with the anchor, whose `new` are the latest runs, stored and new: the new runs alone.
+    #: The new runs alone, for a comparison with the anchor: there, `new` has the latest stored runs, too.
     alone: tuple[RunMeasure, ...] = ()
     #: New / base of each pair if the runs were made in pairs.
     ratios: tuple[RunMeasure, ...] | None = None
@@ -135,7 +135,7 @@ class WorkQuestion(Struct, frozen=True):
 
     @staticmethod
     def order(metric: str) -> int:
-        """Return the sort key of a count in reports: waits and allocations come before the counts that follow."""
+        """Return the sort key of a count in reports: first waits and allocations, then what follows from them."""
         return COUNTS.index(metric) if metric in COUNTS else len(COUNTS)
 
 

@@ -25,7 +25,7 @@ def load_rules(
     if not problems and suite is None and len(suites) > 1:
         message = f"the rule files contain several suites ({', '.join(suites)}): choose one with --suite"
         problems.append(Problem("error", message, Location(loaders[0].document.name)))
-    if problems:
+    if problems:  # so far, all are errors
         return None, problems
     chosen = [loader for loader in loaders if suite is None or loader.suite == suite]
     if not chosen:

@@ -60,6 +60,7 @@ class RunNoise(Struct, frozen=True):
 
     def runs_needed(self, margin: float, confidence: float, power: float) -> int | None:
         """Return the fewest new runs that pass an unchanged program with this power; None beyond `MOST_RUNS`."""
+        # a pass has to show that 0 is inside of the margin
         enough = (runs for runs in range(1, MOST_RUNS + 1) if self.reach(runs, confidence, power) <= margin)
         return next(enough, None)
 
@@ -253,6 +254,7 @@ def runs_disagree(
     known = others_freedom + (d0 if calibrated else 0.0)
     chance, most = 1.0, MOST_NOISE**2 + within
     if known:
+        # the prior counts here in any case, so a guess makes the expected variance only larger
         expected = (squares + d0 * (s0**2 + within)) / known
         chance, most = f_tail(freedom, known, variance / expected), max(most, expected)
     return min(chance, f_tail(freedom, math.inf, variance / most)) < DISAGREEMENT

@@ -41,6 +41,7 @@ def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
     nodes, device = CallNodes(steps), tables.device
     live = _live_at_peak(tables.allocations)
     made = tables.allocations
+    # asked of the calls: which node made each allocation that is live at the peak (`calls.answers`)
     calls = _HostCalls(tables, nodes, union(device.start, device.end), (made.time[live], made.thread[live]))
     blocks = _add_device(tables, nodes, calls.launchers)
     count = len(nodes.nodes)
@@ -157,6 +158,7 @@ class _HostCalls:
         #: By such a number: if it is a range, the rank, and if it belongs to the backward pass.
         self._is_range = np.array([kind == "range" for _, kind in nodes.names], bool)
         # of calls with the same times, ranges are outside; then the name decides, not the order of the file
+        # (so far, all names are of the host)
         texts = [text for text, _ in nodes.names]
         outside = np.array([_OUTSIDE_FIRST.index(kind) for _, kind in nodes.names], np.int64)
         self._rank = outside << 32 | np.array([zlib.crc32(text.encode("utf-8", "replace")) for text in texts], np.int64)
@@ -248,7 +250,8 @@ class _HostCalls:
         """Give each moment of [low, high) in which no device works to one call.
 
         The operators of the thread of the steps come first, then the other threads, and then its ranges: a range that
-        only waits for another thread leaves the time to what that thread does.
+        only waits for another thread leaves the time to what that thread does. `add_wall` gives a call its part of the
+        free time and takes it from its caller, which had it before; -1 takes it from none.
         """
         steps, devices = self._nodes.steps, self._device_busy
         begin, last = np.searchsorted(devices.ends, low, side="right"), np.searchsorted(devices.starts, high)
