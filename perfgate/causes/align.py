@@ -19,14 +19,15 @@ from perfgate.core.causes import CauseKind
 
 #: No step takes so long, in s; the square of a much larger number overflows.
 _LARGEST_S = 1e100
-#: Sides with a smaller share of their calls in common are different programs.
+#: If both sides have a smaller share of their calls in common, they are different programs.
 _LEAST_SHARED = 0.1
 
 
 class TreeSide(Struct, frozen=True, dict=True):
     """The values of n nodes in s steps of one side, the mean over ranks: (n, s); times in s."""
 
-    #: Calls; the summed durations of calls; the part of the step in which a node ran (see `CallTree`).
+    #: Calls; their summed durations, with the calls inside; and the part of the step that belongs to the node alone.
+    #: Each moment of a step belongs to one of the nodes that run then, so `wall` sums to the time of the step.
     counts: Floats
     busy: Floats
     wall: Floats

@@ -214,7 +214,7 @@ def _where(group: Finding, alignment: Alignment) -> tuple[str, ...]:
 def _explanation(
     groups: Sequence[Finding], causes: Sequence[Cause], alignment: Alignment, noise: _AnyNoise, components: _Components
 ) -> Explanation:
-    """The nodes that each cause explains, and the change of times that the speed of the whole host explains."""
+    """The nodes that each cause explains, and the change of a host time that the host's speed explains (2 sigma)."""
     own = _sorted(groups, alignment)
     none = [frozenset[int]()] * (len(causes) - len(own))  # causes of memory have no time
     nodes, idle = [group.nodes for group in own] + none, [group.idle for group in own] + none
@@ -233,10 +233,10 @@ def _matters(group: Finding, alignment: Alignment) -> bool:
         return True  # `find_slow_ranks` has tested it against the other ranks
     if group.kind == "stall":
         return abs(group.change) >= _WORTH * step  # waits come in bursts: `find_slowdowns` has tested them
-    if not group.is_edit or group.kind in ("larger", "smaller"):
+    if not group.is_edit or group.kind in ("larger", "smaller"):  # these have kernels that are called as before
         return abs(group.change) >= max(_WORTH * step, _CLEAR * group.error)
     largest = max(abs(float(alignment.busier[node])) for node in (*group.come, *group.gone))
-    if group.kind == "moved":
+    if group.kind == "moved":  # what it costs at one place, it saves at the other
         return largest >= _WORTH * step
     if group.kind == "replaced" and abs(group.change) < _CLEAR * group.error:
         return largest >= _REPLACED * step
@@ -245,7 +245,7 @@ def _matters(group: Finding, alignment: Alignment) -> bool:
 
 def _cause(group: Finding, alignment: Alignment, noise: _AnyNoise, total: float) -> Cause:
     """The cause that a group is. `total` is the change of the step in s."""
-    where, reach = _where(group, alignment), noise.reach * group.error
+    where, reach = _where(group, alignment), noise.reach * group.error  # half of the 95 % interval
     share = group.change / total if total else None
     # no share if noise of timers hides the change of the step
     is_hidden = share is not None and isinstance(noise, SeriesNoise) and not 0 < share <= _LARGEST_SHARE

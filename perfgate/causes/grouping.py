@@ -43,7 +43,13 @@ def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise | Pa
 
 
 def _belongs(small: Finding, large: Finding, alignment: Alignment) -> bool:
-    """True if two findings have one cause."""
+    """True if two findings have one cause.
+
+    | two edits | an edit and a time | two times, both longer or both shorter |
+    |---|---|---|
+    | moved; alike at two places | the edit is in it; a wait for the device | the same call at two places |
+    | forward and backward; minor | forward and backward; minor | minor |
+    """
     if {"slow rank", "host"} & {small.kind, large.kind}:  # these are about whole ranks, or the whole host
         return False
     if small.is_edit or large.is_edit:
@@ -111,7 +117,7 @@ def _is_backward_of(one: Finding, other: Finding, alignment: Alignment) -> bool:
     if backward[0] == backward[1]:
         return False
     if one.is_edit and other.is_edit:
-        return True
+        return True  # not by names: what is new in the backward pass comes from what is new in the forward pass
     return bool(_operators(one, alignment) & _operators(other, alignment)) and one.change * other.change > 0
 
 

@@ -96,7 +96,10 @@ def is_slower_itself(node: int, change: float, speed: HostSpeed) -> bool:
 
 
 def find_host(alignment: Alignment, noise: Noise, speed: HostSpeed, claimed: AbstractSet[int]) -> Finding | None:
-    """Return the finding that the host became faster or slower as a whole, or None; claimed nodes are left out."""
+    """Return the finding that the host became faster or slower as a whole, or None; claimed nodes are left out.
+
+    If single operators scatter more than the common shift, they did not change as a whole.
+    """
     step = float(alignment.base.times.sum())
     nodes = [node for node in np.flatnonzero(classes(alignment)["host"]).tolist() if node not in claimed]
     if not speed.is_clear or speed.scatter > abs(speed.shift) or abs(speed.effect) < _WORTH * step or not nodes:

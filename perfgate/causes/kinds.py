@@ -121,7 +121,7 @@ def find_slowdowns(
     """The nodes whose own time changed, the largest change first, with the kind of change; without claimed nodes."""
     base, new = alignment.base, alignment.new
     before, after = base.times, new.times
-    # the change of the median, which a few stalled steps do not move; a change is clear if the median shows it, too
+    # the change of the median, which a few stalled steps do not move: the smaller of both changes (`steady`) counts
     middle = np.median(new.wall, axis=1) - np.median(base.wall, axis=1)
     of_runs = noise.relative * np.minimum(before, after) / np.sqrt(min(base.runs, new.runs))
     error = np.hypot(time_errors(base, new), of_runs)
@@ -153,7 +153,10 @@ def _waits_for_input(node: int, alignment: Alignment) -> bool:
 
 
 def slowdown_kind(node: int, change: float, alignment: Alignment) -> CauseKind:
-    """Return the kind of a change of time (in s) of a node that is called as often as before."""
+    """Return the kind of a change of time (in s) of a node that is called as often as before.
+
+    Communication is `exposed` if its own duration explains less than half of the change: it overlapped work before.
+    """
     kind = alignment.nodes[node].kind
     if kind == "communication" and change > 0 and alignment.busier[node] < change / 2:
         return "exposed"

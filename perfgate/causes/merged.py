@@ -42,13 +42,13 @@ class Placed(Struct, frozen=True):
     is_pooled: Masks
 
     def sums(self, values: Floats, count: int) -> Floats:
-        """The counts or durations of the nodes of the union, (count, ...), without those of pooled calls."""
+        """The counts or durations of the nodes of the union, (count, ...): only those of each node's own calls."""
         found, own = np.zeros((count, *values.shape[1:])), ~self.is_pooled
         found[self.at[own]] = values[own]
         return found
 
     def wall(self, values: Floats, count: int) -> Floats:
-        """The wall time, memory or thread blocks of the nodes of the union, (count, ...), including pooled calls."""
+        """The wall time, memory or thread blocks of the nodes, (count, ...), with pooled calls: the sum is the same."""
         found = self.sums(values, count)
         np.add.at(found, self.at[self.is_pooled], values[self.is_pooled])
         return found
@@ -69,7 +69,8 @@ class Union:
         self.nodes: list[CallNode] = [CallNode("step", "step", -1)]
         #: By parent, name and kind: the index of the node.
         self._known: dict[tuple[int, str, str], int] = {}
-        #: By the path of a node that pools calls: its children that are not pooled.
+        #: By the path of a node that pools calls: its children that are not pooled; all others are. A path that is not
+        #: here pools no calls.
         self._own = _own_children(pooling)
         #: The path of each node; only kept if some tree pools calls.
         self._paths: list[tuple[_Child, ...]] = [()]
@@ -263,7 +264,7 @@ def _steps(run: RunTrees) -> StepsOfRun:
 
 
 def _without(tree: CallTree, stalled: Masks) -> CallTree:
-    """The tree without the stalled steps. The times of several ranks stay, because only their means are known."""
+    """The tree without the stalled steps, one column a step. Of several ranks the times stay: only means are known."""
     counts, busy, wall = (values[:, ~stalled] for values in (tree.counts, tree.busy, tree.wall))
     rank, walls = (tree.ranks[0], None) if len(tree.ranks) == 1 else (tree.rank, tree.rank_wall)
     return replace(tree, rank=rank, counts=counts, busy=busy, wall=wall, steps=0, rank_wall=walls)

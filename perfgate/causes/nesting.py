@@ -196,7 +196,10 @@ def may_be_whole(name: str, format: str) -> bool:
 
 
 def around(name: str, present: Collection[str], nesting: Nesting) -> str | None:
-    """Return the hook of the timer around a timer, one of the hooks `present`; None for a part of the step itself."""
+    """Return the hook of the timer around a timer, one of the hooks `present`; None for a part of the step itself.
+
+    Some rows of the table name one hook on both sides of the colon; no timer is around itself.
+    """
     own = hook_of(name)
     return next((outer for outer in nesting.get(own, ()) if outer in present and outer != own), None)
 

@@ -123,7 +123,7 @@ def measure_noise(alignment: Alignment) -> Noise:
 
 
 def _spread(alignment: Alignment, rows: Numbers) -> tuple[float, float]:
-    """The robust scatter of ln(new / base) of nodes, less the part that the spread of steps explains; its centre."""
+    """The robust scatter of ln(new / base) of nodes, less what the spread of steps explains; and the centre of ln."""
     before, after = (side.times[rows] for side in alignment.sides)
     ratios, weights = np.log(after / before), np.sqrt(before + after)
     centre, scatter = centre_and_scatter(ratios, weights)
@@ -227,7 +227,8 @@ class SeriesNoise(Struct, frozen=True, dict=True):
     def _relative(self, sides: list[Floats], scales: list[float], nodes: list[int]) -> tuple[float, float]:
         """The variance between runs of the time of nodes, as a square of a share, and its degrees of freedom.
 
-        `sides`: this time in s in each run of both sides, (runs,). `scales`: the whole time of both sides in s.
+        `sides`: this time in s in each run of both sides, (runs,). `scales`: `_scale` of both sides, of which the
+        variance is a share: the same time, or for a rest that of its whole timer.
         """
         if not self.freedom:
             is_device = all(self.alignment.nodes[node].kind in DEVICE_KINDS for node in nodes)
@@ -235,7 +236,8 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         own = _variance(sides, scales, self.freedom)
         share = max(side.mean() / scale for side, scale in zip(sides, scales, strict=True))
         if self.freedom > 1 and share < _MOST and any(self.is_rest(node) for node in nodes):
-            return max(own, self._pooled * float(share) ** 2), float(self.freedom)  # a small rest is measured alone
+            # a small rest is measured alone; `_pooled` is a share of a node's own time, here it is one of the whole
+            return max(own, self._pooled * float(share) ** 2), float(self.freedom)
         total = _MODERATION + self.freedom
         return (_MODERATION * self._pooled + self.freedom * own) / total, total
 

@@ -67,7 +67,7 @@ def _typical(alignment: Alignment, number: int) -> tuple[Floats, Floats]:
 
 
 def _side(side: TreeSide, wall: Floats, scale: Floats) -> TreeSide:
-    """Return a side with one column for each pair: these wall times, (n, pairs), and the means of the rest."""
+    """Return a side with one column for each pair: these wall times, (n, pairs); means of calls and durations."""
     pairs = np.arange(wall.shape[1])
     counts, busy = (
         np.stack([values[:, side.run == number].mean(axis=1) for number in pairs], axis=1)

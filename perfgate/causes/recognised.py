@@ -75,7 +75,7 @@ class _Change(Struct, frozen=True, dict=True):
 
     @cached_property
     def growth(self) -> Floats:
-        """The change of the time of this work in each node and below it, (n,), in s per step."""
+        """The change of the time of `is_device` in each node and below it, (n,), in s per step."""
         return self.alignment.with_below(np.where(self.is_device, self.alignment.longer, 0.0))
 
     @cached_property
@@ -138,7 +138,7 @@ def _gone_and_come(edits: Iterable[Edit]) -> tuple[list[int], list[int]]:
 def _repeated(change: _Change) -> Finding | None:
     """The finding that the backward pass makes calls of the forward pass again."""
     names = [node.name for node in change.alignment.nodes]
-    # by name: the calls of the forward pass in the base, and how many more there are; 0 more if they only moved
+    # by name, over all places of the forward pass: the calls in the base, and how many more the new side makes
     forward, more = defaultdict[str, float](float), defaultdict[str, float](float)
     for index in np.flatnonzero(~change.in_backward).tolist():
         forward[names[index]] += change.alignment.base.calls[index]

@@ -135,7 +135,7 @@ class _FindingSearch:
         tree = self.alignment
         # the node whose time includes theirs on the other side: the timer, or the rest of the step
         rest = parent or next((node for node in tree.children[0] if tree.nodes[node].name == "not timed"), 0)
-        if not rest or (gone and come):
+        if not rest or (gone and come):  # no node includes their time; or some replace others
             return False
         nodes = tree.subtree(gone or come)
         change = self._whole(1, parent) - self._whole(0, parent)
@@ -227,6 +227,7 @@ class _FindingSearch:
         if abs(shift) < _LEAST_SHIFT or abs(total) < clear * error:
             return
         direction = math.copysign(1.0, total)
+        # `own` is the standard error of a timer: each changed by more than that, and by about the common factor
         is_alike = all(
             direction * change > own and abs(change - shift * self.time[0][node]) < _NEAR * own
             for node, (change, own, _) in zip(leaves, measured, strict=True)

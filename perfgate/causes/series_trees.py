@@ -199,7 +199,7 @@ class _TreeBuilder:
         )
 
     def _place_tops(self) -> None:
-        """Find the timers beside the whole step, and leave out those that fit nowhere."""
+        """Find the timers beside the whole step. If the others do not fit into it, leave out those of unknown place."""
         tops = self._below(None)
         # Between the steps, perfgate's callbacks record the wait for data beside `step.time`.
         self.outside = [name for name in tops if self.whole == "step.time" and name == "data_time"]

@@ -152,6 +152,7 @@ def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow], whole: f
     of_kernels, of_operators = (sum(row.time for row in part.values()) for part in (kernels, operators))
     is_whole = not (whole and abs(of_kernels - whole) > _DIGITS * whole)
     is_sure = is_whole and not any(_plain(name).endswith("...") for name in kernels)
+    # kernels are not sure if some are missing or cut off; with ranges among them, their sum is more than the whole
     if not is_sure and of_operators >= _MOST * min(of_kernels, whole or of_kernels):
         return _with_copies(operators, kernels)
     return kernels if of_kernels >= _MOST * of_operators else operators
