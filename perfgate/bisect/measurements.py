@@ -123,9 +123,10 @@ MACHINE = 0.004
 class Hypotheses(Struct, frozen=True):
     """The h hypotheses about the changes, and what the measurements show under each.
 
-    `cells` is (h, 2): the cell of the largest change and that of the other one; -1 if there is none. `weight` (h,) is
-    the probability of each hypothesis. `mean` (h, 2) and `covariance` (h, 2, 2) are those of the sizes of the two
-    changes, as logarithms; 0 without a change.
+    `cells` is (h, 2): the cell of the largest change and that of the other one; -1 if there is none. The prior expects
+    the first one to be larger; the measurements may show the reverse (`_largest` of `posterior`). `weight` (h,) is the
+    probability of each hypothesis. `mean` (h, 2) and `covariance` (h, 2, 2) are those of the sizes of the two changes,
+    as logarithms; 0 without a change.
     """
 
     cells: IntArray

@@ -75,7 +75,7 @@ class Posterior(Struct, frozen=True):
         """Return for each gap the probability that the largest change is there, (n - 1,); index 0 is before position 1.
 
         With `nothing`, they add up to 1. With `cell`: the probability of any change in that cell; in other cells, that
-        of the largest change if there is none in `cell`.
+        of the largest change if there is none in `cell`. These add up to 1, too.
         """
         cells, widths = self.cells, np.diff(self.edges)
         if cell is not None:

@@ -150,7 +150,10 @@ def prior_of(ruleset: Ruleset, run: Run, baseline: Baseline, pairing: str | None
 
 
 def _measured(ruleset: Ruleset, run: Run, baseline: Baseline | None = None) -> tuple[Evidence, MeasuredSide]:
-    """Return the evidence about the one rule in a run, and the measured metric. Raises NoMetric."""
+    """Return the evidence about the one rule in a run, and the measured metric; of `baseline`, only the noise counts.
+
+    Raises NoMetric.
+    """
     rule: Rule = ruleset.rules[0]
     case = Case(ruleset, new=(run,), baseline=baseline or Baseline(), today=today(), facts={})
     runs = JudgedRuns.of((run,), Baseline(), ruleset.metrics, ruleset.conditions)

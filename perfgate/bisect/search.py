@@ -29,8 +29,8 @@ _ENDS = 0.5
 _EXCLUDED = 0.008
 #: If the noise is unknown, each end is measured this many times before a change is excluded.
 _FEWEST_ENDS = 4
-#: A change is found only if the probability of no change is below this part of 1 - confidence: ends that differ by
-#: chance start a search.
+#: A change is found only if the probability of no change is below this part of 1 - confidence. This is strict, because
+#: a search goes on only between ends that differ, and some of these differ by chance.
 _THERE = 0.6
 #: A change is found if it is the largest one with this probability. To show which of two changes of similar size is
 #: larger would need many more runs, and both are answers.

@@ -213,7 +213,7 @@ def needs_of_command(ruleset: Ruleset, runs: CommandRuns) -> Iterator[RuleNeed]:
         load = runs.load(plan.metric, plan.labels, plan.statistic)
         if plan.at_worst is not None:
             yield _need(str(plan.at), rules[plan.rule], plan.at_worst, load)
-        elif not load.floors:
+        elif not load.floors:  # the runs lack the metric; `needs` is not shown then
             yield RuleNeed(plan.rule, str(plan.at), needs=0.0, floor=None, measured_on=plan.metric)
 
 

@@ -65,7 +65,7 @@ class Sampler:
         self._fast = [source for is_slow, source in sources if not is_slow]
         self._slow = [source for is_slow, source in sources if is_slow]
         self._takes = [source.take for source in self._fast]
-        #: The readings of the fast and the slow sources that are not used yet, with their time.
+        #: Not used yet: the time, the readings of the fast sources, and those of the slow ones, which are mostly none.
         self._waiting: list[tuple[float, list[Any], list[Any]]] = []
         every = [window for _, source in sources for window in source.windows]
         channels = ((window, window.channel) for window in every)

@@ -89,9 +89,10 @@ def quantile_limit(
     # Both bounds grow with the bad count: bisection finds the first count that fails, and the first that does not pass.
     fails = bisect_left(range(n + 1), True, key=lambda c: _is_more(c, n, n_effective, allowed, confidence))
     unsure = bisect_left(range(n + 1), True, key=lambda c: not _is_less(c, n, n_effective, allowed, confidence))
+    # Below the `fails`-th largest value, a bound has `fails` bad values or more; at the `unsure`-th, under `unsure`.
     low = float(ordered[n - fails]) if fails <= n else None
     high = float(ordered[n - unsure]) if unsure > 0 else None
-    # The bad values in units of the effective sample size.
+    # The bad values in units of the effective sample size; if all are bad, exactly that size, without rounding.
     worth = count * n_effective / n if count < n else n_effective
     shares = distributions.share_bounds(worth, n_effective, confidence)
     return QuantileLimit(
@@ -101,6 +102,7 @@ def quantile_limit(
 
 def _is_more(bad: float, n: float, n_effective: float, allowed: float, confidence: float) -> bool:
     """Return whether the lower binomial bound of the share `bad` / `n` is above `allowed`, without computing it."""
+    # The lower bound is a quantile. It is above `allowed` if the probability below `allowed` is less than its own.
     k = bad * n_effective / n
     return bad > 0 and distributions.beta_below(k, n_effective - k + 1, allowed) < (1 - confidence) * (1 - _ROUNDING)
 

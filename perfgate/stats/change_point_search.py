@@ -76,7 +76,7 @@ def prepare(values: Sequence[float] | FloatArray, errors: Sequence[float] | Floa
     centre = _running_median(scaled)
     noise = _TO_LEVEL * _spread(scaled - centre)
     y = np.clip(scaled, centre - _CLIP * noise, centre + _CLIP * noise)
-    noise = max(noise if noise > 0 else float(y.std()), ROUNDING)
+    noise = max(noise if noise > 0 else float(y.std()), ROUNDING)  # 0 if most values equal the median of neighbours
     weights = _weights(known / (x if logs else unit), noise)
     offset = float(np.median(y))
     y = y - offset  # so that the sums keep their digits
@@ -138,6 +138,7 @@ def candidates_of(history: HistoryValues) -> IntArray:
     for h in _SCALES:
         if n < 2 * h:
             break
+        # The weights, and the sums of weight x y, of the h runs before and after each place from h to n - h.
         (before, y_before), (after, y_after) = np.diff(
             (totals[:, : n - 2 * h + 1], totals[:, h : n - h + 1], totals[:, 2 * h :]), axis=0
         )
@@ -145,7 +146,7 @@ def candidates_of(history: HistoryValues) -> IntArray:
         near = h // 2
         high = np.flatnonzero(z > 2)
         highest = sliding_window_view(np.pad(z, near), 2 * near + 1)[high].max(axis=1)
-        found.append(h + high[z[high] >= highest])
+        found.append(h + high[z[high] >= highest])  # z[i] is that of the place h + i
     return np.unique(np.concatenate(found))
 
 
@@ -159,7 +160,8 @@ def partition(history: HistoryValues, candidates: IntArray) -> list[int]:
     # less total^2 / weight; the sum of squares is left out, because it is equal in every segmentation.
     rest, previous = np.full(len(bounds), np.inf), np.zeros(len(bounds), dtype=np.int64)
     rest[0] = 0.0
-    # For each bound, the number of earlier bounds at which its level may begin.
+    # For each bound, the number of earlier bounds at which its level may begin. The newest level may be 2 runs shorter,
+    # because `refine` may move its start to an earlier run.
     lasts = np.searchsorted(bounds, np.append(bounds[:-1] - FEWEST_RUNS, n - FEWEST_RUNS + 2), side="right")
     for j, last in enumerate(lasts.tolist()):
         if last > 0:

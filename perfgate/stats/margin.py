@@ -40,6 +40,7 @@ class Margin(Struct, frozen=True):
         up_is_worse, down_is_worse = self.worse != "down", self.worse != "up"
         if (up_is_worse and low > self.up + SLACK) or (down_is_worse and high < self.down - SLACK):
             return "fail"
+        # `not <=` instead of `>`, so that NaN is undecided
         if (up_is_worse and not high <= self.up + SLACK) or (down_is_worse and not low >= self.down - SLACK):
             return "undecided"
         return "pass"

@@ -92,6 +92,7 @@ def panel_steps(values: FloatArray) -> tuple[PanelStep, ...]:
                 found.append(step)
                 floor = step.index
                 break
+        # After a step, all later rows are compared with those from its row on, so their evidence is computed anew.
         end = end + 1 if step is not None else int(ends[-1]) + 1
     return tuple(found)
 
@@ -181,10 +182,12 @@ def _located(panel: _Panel, end: int, place: int, floor: int) -> PanelStep | Non
     start, block = max(floor, place - _BEFORE), end // _EACH
     y, known = panel.y[start:end], np.isfinite(panel.y[start:end])
     reach = _CLIP * np.nan_to_num(panel.noise[block])
+    # Values further than `reach` outside of both levels are outliers, whichever row begins the step.
     levels = [_medians(part) for part in (y[: place - start], y[place - start :])]
     clipped = np.nan_to_num(np.clip(y, np.fmin(*levels) - reach, np.fmax(*levels) + reach))
     sums, counts = np.cumsum(clipped, axis=0), np.cumsum(known, axis=0)
     at = np.arange(1, end - start)
+    # The first and the last rows are tried, too, so one known value on each side is enough.
     z = _z(
         panel, (sums[at - 1], counts[at - 1]), (sums[-1] - sums[at - 1], counts[-1] - counts[at - 1]), block, least=1
     )

@@ -47,6 +47,7 @@ def nominal_levels(
     # The estimates are a random walk in `times`, from 0. `mass`: of a walk below all its bounds, at the nodes.
     nodes, mass, earlier = np.zeros(1), np.ones(1), 0.0
     for look, time in enumerate(times[1:looks], 1):
+        # First the mass at the look before, from that one look earlier (at `earlier`); then the bound of this look.
         before = times[look - 1]
         following, weights = _interval(before, bound, count)  # at the look before, below its bound
         moved = _normal_density(following[:, None] - nodes[None, :], float(before - earlier))
