@@ -50,8 +50,9 @@ class MachineDifference(Struct, frozen=True):
 class Exceptions(Struct, frozen=True):
     """Settings of the rule that replace an outcome: an improvement fails, a failure is expected, a quarantine.
 
-    An open answer is undecided without a suspicion. `on_open` replaces it: `warn` by a pass. None means `warn`,
-    unless too few values are beyond a percentile. An answer never becomes a pass if the data do not exclude `at_worst`.
+    An open answer is undecided without a suspicion. `on_open` replaces it: `warn` by a pass, `fail` by a failure;
+    `error` leaves it undecided. None is `warn`, or `error` if too few values are beyond a percentile. `warn` counts as
+    `error` if the data do not exclude `at_worst`.
     """
 
     on_open: Literal["warn", "fail", "error"] | None = None
@@ -140,7 +141,7 @@ class WorkQuestion(Struct, frozen=True):
 
 
 class NotJudged(Result, frozen=True, kw_only=True):
-    """A clause that could not become a question: the reason in words, and the next step."""
+    """A clause that could not become a question: the reason in words, and the next step. It is its own answer."""
 
     message: str
     next_step: NextStep

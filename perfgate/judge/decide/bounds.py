@@ -110,7 +110,7 @@ class ComparedRuns(Struct, frozen=True, dict=True):
 
 
 class Reach(Struct, frozen=True):
-    """A one-sided bound of a change: its error rate, and its distance from the estimate, in natural logarithms."""
+    """A one-sided bound: the change with the noise that it assumes, its error rate, and its distance (ln)."""
 
     change: LogChange
     error_rate: float
@@ -239,6 +239,7 @@ def _of_unknown_noise(
             # The shown interval never reaches beyond the changes that green does not exclude.
             interval = min(green, look.reach(plain, rate, early), key=_DISTANCE)
     alarm = _cautious(runs, prior_of(RED_PRIOR, tolerated))
+    # Red has two tests: "no change" at a small rate that is spent late, and the bound `red` at the whole rate.
     level = _level_of_no_change(look, rate, runs.freedom_of(counts[-1]))
     is_change = alarm.p_no_change(terms.worse) <= level
     bounds = Bounds(change, green, interval, look.reach(alarm, rate, early), level, is_change)

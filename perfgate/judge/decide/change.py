@@ -8,7 +8,7 @@ Three questions have three error rates, shared by all looks of a plan (see `perf
   false alarm is.
 
 `bounds` computes the bounds; here they become an answer. A comparison with the anchor (the first stored runs) has one
-look, and does not promise to exclude `at_worst`. A suspicion is an open answer that is probably a failure (with
+look, and does not promise to exclude `at_worst`. A suspicion is an undecided answer that is probably a failure (with
 `strict`, it is one). `bounds` has four bounds: `green` excludes `at_worst`, `interval` is shown, `red` proves a change
 beyond the tolerance with an assumed noise, and `sharp` proves it with the measured noise alone. If that is unknown,
 `sharp` proves only a change beyond `gross`.
@@ -48,8 +48,9 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     """Return the answer of the runs, an allowance or the pooled runs, with all doubts; no doubt changes it yet."""
     judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
     if len(question.alone) > 1 and judged.outcome in ("pass", "undecided"):
-        # `new` are the latest five runs, stored and new; `alone` are the new ones. They may be beyond the anchor before
-        # all five are. They are judged in looks, but do not promise to exclude `at_worst`.
+        # `new` are the latest five runs, stored and new; `alone` are the new ones: they may be beyond the anchor first.
+        # One run is not judged alone: of the many in a long unchanged history, some are beyond by chance. Several are
+        # judged in looks, but do not promise to exclude `at_worst`.
         terms = replace(question.terms, looks=tuple(range(1, LOOKS + 1)))
         alone = judge_runs(question.base.measures, question.alone, terms)
         judged = replace(alone, at_worst=None, not_excluded=None) if alone.outcome == "fail" else judged
@@ -60,7 +61,7 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
         gains = [doubt for doubt in question.doubts if doubt.reason == "implausible"]
         return replace(judged, doubts=tuple(gains) if judged.reason == "not-positive" else ())
     judged = replace(judged, doubts=(*_doubts_of_start(question, judged), *_doubts_of_machine(question, judged)))
-    judged, terms = _eased(question, judged)
+    judged, terms = _eased(question, judged)  # an allowance also covers the doubts about start and machine
     judged = replace(judged, doubts=(*judged.doubts, *_doubts_of_amounts(question, judged)))
     return _pooled(question, judged, terms)
 
@@ -88,7 +89,7 @@ def _answer(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], 
     """Return the answer from the bounds, with its numbers."""
     (tolerated, doubted), change, d = margins, bounds.change, bounds.change.log_change
     found = _outcome(runs, bounds, margins, terms)
-    # A failure shows the bound that proved it, if that is narrower.
+    # A failure shows the narrowest bound of red, if that is narrower than the interval.
     is_red = found.outcome == "fail" and not found.suspect
     reds = (bounds.red, *([bounds.sharp] if bounds.sharp else []))
     reach = min(bound.distance for bound in (bounds.interval, *(reds if is_red else ())))
@@ -97,6 +98,7 @@ def _answer(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin], 
     least, most = bounds.not_excluded(doubted)
     farthest = most if terms.worse == "up" or (terms.worse == "either" and most > -least) else least
     shows_noise = bounds.noise_known or runs.freedom > 0 or not promises
+    # The noise with which a failure was proved, or would have been; `p_beyond` of `outcome.py` uses it.
     alarm = (bounds.sharp if bounds.sharp and bounds.is_sharp(tolerated) else bounds.red).change
     return replace(
         found,
@@ -135,7 +137,7 @@ def _outcome(runs: ComparedRuns, bounds: Bounds, margins: tuple[Margin, Margin],
     alarm = _is_alarm(runs, bounds, margins, terms)
     is_gross = bounds.gross is not None and bounds.is_sharp(tolerated)  # one run, far beyond the tolerance
     may_fail = bounds.noise_known or runs.may_fail(len(runs.new)) or is_gross or terms.strict
-    shows_noise = bounds.noise_known or runs.freedom > 0
+    shows_noise = bounds.noise_known or runs.freedom > 0  # three runs on both sides together, or two pairs
     excluded = promises and shows_noise and doubted.includes(*bounds.not_excluded(doubted))
     if alarm and may_fail:
         return replace(found, outcome="fail", excluded=excluded)
@@ -180,7 +182,7 @@ def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator
     moved = [doubt for doubt in question.doubts if doubt.reason == "mean-moved" and is_green]
     moved = [one for one in moved if margin.exceeds(math.log(float(one.new)) - math.log(float(one.base)))]
     for doubt in question.doubts:
-        if doubt.what == "quarter":  # a slow start decides only if the mean of all values is worse, too
+        if doubt.what == "quarter":  # decides only if the mean of all values moved, too, which alone is only noted
             yield replace(doubt, decides=doubt.decides and bool(moved))
         elif doubt.reason == "warm-up":
             yield doubt
@@ -188,7 +190,8 @@ def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator
 
 
 def _doubts_of_amounts(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
-    """Yield the doubts about amounts and gains, and about runs of one side that span more than the tolerance."""
+    """Yield the doubts about amounts and gains, and about runs of one side that span more than the eased tolerance."""
+    # In `runs-disagree`, `base` and `new` are the smallest and the largest run of one side.
     for doubt in question.doubts:
         if doubt.reason in ("measured-less", "implausible") or (
             doubt.reason == "runs-disagree" and float(doubt.new) > float(doubt.base) * (1 + (judged.tolerance or 0.0))
@@ -209,7 +212,7 @@ def _doubts_of_machine(question: ChangeQuestion, judged: ChangeResult) -> Iterat
         differs = _is_another_answer(judged, alike, question.terms)
         is_red = judged.outcome == "fail" or judged.suspect
         for doubt in difference.doubts:
-            # Lost time of one side makes that side worse, so it explains only that.
+            # Lost time makes its side worse: more of the new runs explains a red answer, more of the base a green one.
             explains = doubt.what != "lost" or (float(doubt.new) > float(doubt.base)) == is_red
             yield replace(doubt, decides=doubt.decides and differs and explains)
         if difference.shown_as is not None and alike.log_change is not None:
@@ -242,7 +245,7 @@ def _is_another_answer(judged: ChangeResult, alike: ChangeResult, terms: ChangeT
 
 
 def _eased(question: ChangeQuestion, judged: ChangeResult) -> tuple[ChangeResult, ChangeTerms]:
-    """Return the answer and the terms, under an allowance if its larger tolerance gives another answer."""
+    """Return the answer and the terms: under an allowance if its larger tolerance gives a pass or another answer."""
     allowance = question.allowance
     if allowance is None or (judged.outcome == "pass" and not any(doubt.decides for doubt in judged.doubts)):
         return judged, question.terms
@@ -252,7 +255,7 @@ def _eased(question: ChangeQuestion, judged: ChangeResult) -> tuple[ChangeResult
     eased = judge_runs(question.base.measures, question.new.measures, terms, question.ratios)
     if terms == question.terms or (eased.outcome != "pass" and eased.of_numbers == judged.of_numbers):
         return replace(judged, allowance=allowance, allowance_effect="not-enough"), question.terms
-    return replace(eased, allowance=allowance, allowance_effect="eased"), terms  # it covers the doubts so far
+    return replace(eased, allowance=allowance, allowance_effect="eased"), terms
 
 
 def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) -> ChangeResult:

@@ -17,7 +17,7 @@ def of_limit(limit: ValueLimit, terms: LimitTerms, *, is_broken: bool) -> tuple[
     """Return the comparison of a mean with its bound; none for a value without noise."""
     if limit.degrees_of_freedom is None:
         return ()
-    # An upper limit is broken if the low end is above the bound. A lower limit is kept then.
+    # The low end above the bound breaks an upper limit and keeps a lower one; the high end below it does the opposite.
     is_above = is_broken == terms.upper
     end = limit.low if is_above else limit.high
     holds = end > terms.bound if is_above else end < terms.bound

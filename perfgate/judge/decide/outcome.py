@@ -48,7 +48,7 @@ class _Rank(Struct, frozen=True):
     gives_strictly: Outcome
 
 
-_GREEN: tuple[_Answer, ...] = ("pass", "open")
+_GREEN: tuple[_Answer, ...] = ("pass", "open")  # an open answer may become a pass in `_settled`
 _JUDGED: tuple[_Answer, ...] = (*_GREEN, "suspect", "fail")
 #: The doubts that decide, the strongest first.
 _RANKS = (
@@ -96,7 +96,7 @@ def _weighed(question: Question) -> Result:
         return _with_doubts(judge_steady_limit(question.runs, question.terms), question.doubts)
     if isinstance(question, RankQuestion):
         answers = [judge_steady_limit(question.ratios, terms) for terms in question.terms]
-        worst = min(answers, key=lambda answer: OUTCOMES.index(answer.outcome))
+        worst = min(answers, key=lambda answer: OUTCOMES.index(answer.outcome))  # OUTCOMES begins with the worst
         return _with_doubts(worst, question.doubts)
     if isinstance(question, WorkQuestion):
         return judge_work(question)
@@ -121,6 +121,7 @@ def _by_chance(questions: Sequence[Question], weighed: Sequence[Result]) -> list
         if isinstance(question, ChangeQuestion) and isinstance(one, ChangeResult) and question.is_one_of_many:
             p = None if _decides("measured-less", one) or one.outcome == "error" else p_beyond(one, question.terms)
             p_values |= {} if p is None else {i: p}
+    # The questions of a clause have one tolerance, confidence and `strict`.
     terms = [one.terms for one in questions if isinstance(one, ChangeQuestion)]
     narrow = bool(terms) and terms[0].tolerance is not None and terms[0].tolerance < NARROW
     found = list(weighed)

@@ -77,6 +77,7 @@ def moved_from_zero(
         share = value / (value + shift)
         return replace(run, value=value + shift, within_variance=(run.within_variance or 0.0) * share**2)
 
+    # Known noise is relative to values that were not moved.
     absolutely = replace(
         terms, tolerance=None, tolerance_absolute=room, at_worst=None, at_worst_absolute=doubted, noise_known=False
     )
