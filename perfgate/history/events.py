@@ -87,6 +87,7 @@ def _with_short_levels(
             for one, moved in zip(panels[number].series, is_moved.tolist(), strict=True)
         )
         short[number] = EventPanel(replace(place, series=tuple(series)))
+    # all events take part, because each change point goes to the nearest of them
     again = [EventGroup(group.steps, group.low, group.high) for group in groups]
     assign(short, again, commits)
     return [group if group.moved else other for group, other in zip(groups, again, strict=True)]
@@ -162,8 +163,7 @@ def _range(group: EventGroup, panels: Sequence[EventPanel], commits: Mapping[str
 
 def _with_hidden(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -> list[EventRange]:
     """Return the ranges with `hidden`. `moved` are the change points of each event."""
-    # by series and first run of a change: the facts of its event, none of an event of the code; a change without an
-    # event has its own facts
+    # by series and first run of a change: the facts of the machine that explain it; none if its event is of the code
     known = {
         (id(one.series), one.change.likely.id): own.facts if own.is_machine else ()
         for changes, own in zip(moved, ranges, strict=True)
@@ -172,6 +172,8 @@ def _with_hidden(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventR
     found = []
     for changes, own in zip(moved, ranges, strict=True):
         worse = _worse(changes)
+        # for each change that went away: the facts of the change that brought its old level back, `back`. If `back` is
+        # in no event, these are the facts that differ between its run and the one before
         facts = [
             known.get((id(one.series), back.likely.id), back.facts)
             for one in worse
@@ -184,7 +186,7 @@ def _with_hidden(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventR
 
 
 def _ends(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -> list[bool]:
-    """Return for each event whether it only brings back old levels of an event, which is not hidden."""
+    """Return for each event whether it only ends others: it brings back their old levels, and does not hide them."""
     # the changes, by series and first run, that bring an old level back
     back = {
         (id(one.series), one.change.went_away.id)
@@ -205,8 +207,10 @@ def _state_of(
 ) -> tuple[EventState, HistoryRun | None, ApprovedLevel | None]:  # fmt: skip
     """Return the state of an event, the run in which its old levels came back, and its approval.
 
-    `runs`: those of the environment. `commits`: see `coordinates`. If the machine hides the event, only a revert or an
-    approval ends it.
+    It is `reverted` if all old levels came back, and a later commit reverts one of its range; `recovered` if they came
+    back without such a commit, and the machine does not hide it; `approved` if all levels that stayed, or all of an
+    event that the machine hides, are approved; else `open`.
+    `runs`: those of the environment. `commits`: see `coordinates`.
     """
     changes = [one.change for one in _worse(moved)]
     left = [change for change in changes if change.went_away is None]
@@ -219,6 +223,7 @@ def _state_of(
             later = line.between(own.bad.commit, (runs[-1] if own.hidden else back).commit)
             for at, commit in enumerate(later, bad + 1):
                 if commit.subject.startswith(reverts):
+                    # the first run that has the revert, and was not measured before the levels were back
                     first = next((run for run in runs if commits[run.id] >= at and run.time >= back.time), back)
                     return "reverted", first, None
         if not own.hidden:

@@ -38,7 +38,10 @@ class MonthRun(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class MonthColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A series of a month. `at`: the positions of its runs in the file, or None for all; an empty list is None, too."""
+    """A series of a month: its lists have one number for each of its runs.
+
+    `at`: the positions of these runs in the file; None for all runs. The other lists are None if no number is known.
+    """
 
     labels: dict[str, str]
     statistic: str
@@ -186,7 +189,7 @@ class HistoryFile(Struct, frozen=True):
     suite: str
     identity: Mapping[str, Fact | None]
     runs: tuple[HistoryRun, ...]
-    #: The numbers of a file of one run, each with the position of its run in `runs`, 0.
+    #: The numbers of a file of one run, each with the position of this run in `runs`, which is always 0.
     values: tuple[tuple[int, HistoryValue], ...] = ()
     #: The numbers of a file of a month: metrics and columns.
     columns: tuple[tuple[str, MonthColumn], ...] = ()

@@ -61,7 +61,7 @@ def contrast(logs: FloatArray, is_new: Sequence[bool]) -> HostContrast | None:
 def _blocks(is_new: Sequence[bool]) -> list[slice]:
     """Return disjoint blocks of neighbouring runs: at most two runs of one host, and the next run of the other.
 
-    The last block has one run more if there are later runs: it is of the same host, and no block would have it.
+    The last block also has the next run, if there is one, because later runs make no block.
     """
     found, start = list[slice](), 0
     for at in range(1, len(is_new)):

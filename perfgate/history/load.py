@@ -76,7 +76,7 @@ def load(
 
     @cache
     def wanted(name: str) -> bool:
-        own = (name, current_name(name, renamed))
+        own = (name, current_name(name, renamed))  # a renamed metric is found by its old and by its newest name
         return metric is None or any(has == one or glob_matches(one, has) for one in names for has in own)
 
     stored = [joined(read(store, one, place, wanted), renamed) for one, place in found if environment in (None, place)]

@@ -111,6 +111,7 @@ def _wander(logs: FloatArray, variance: float) -> float:
     reach = _CLIPPED_AT * math.sqrt(variance)  # a stall counts little
     means = np.array([float(np.clip(y, middle - reach, middle + reach).mean()) for y, middle in parts])
     steps = means[2:] - means[:-2]
+    # 1.4826 MAD is a standard deviation; that of a difference is larger than that of one mean by the root of 2
     deviation = 1.4826 * float(np.median(np.abs(steps - np.median(steps)))) / math.sqrt(2)
     return math.sqrt(max(deviation**2 - variance / half, 0.0))
 
@@ -131,6 +132,7 @@ def robust_variance(residuals: FloatArray, freedom: int) -> float:
     """
     low, high = np.quantile(residuals, (0.1, 0.9))
     scale = max(1.4826 * float(np.median(np.abs(residuals))), float(high - low) / 2.563)
+    # residuals are smaller than the noise, because lines were taken out of it
     reach = _CLIPPED_AT * scale * math.sqrt(len(residuals) / freedom)
     return float(np.square(np.clip(residuals, -reach, reach)).sum()) / freedom
 
@@ -203,7 +205,7 @@ def runs_since(
     if not (usable & since).any():
         return ()
     measured = is_measured(branch)
-    is_cut = len(history.runs) >= NEWEST_RUNS and bool(since.all())  # the oldest runs since then were not read
+    is_cut = len(history.runs) >= NEWEST_RUNS and bool(since.all())  # runs since `time` may not have been read
     found = []
     for column in history.series:
         rows = np.flatnonzero(usable[column.at])
@@ -211,7 +213,8 @@ def runs_since(
         if column.name not in wanted or is_exact(column) or not len(rows) or values.min() <= 0:
             continue
         points = find_change_points(values, errors=errors)
-        # the judge takes blocks of ten from the first of these runs, which without a change point was not read
+        # on the measured branch the judge counts blocks of ten from the first of these runs: from the change point, or
+        # without one from the first run since `time`, which may not have been read
         if measured and is_cut and not points:
             continue
         first = points[-1].index if points else 0

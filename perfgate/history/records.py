@@ -30,7 +30,8 @@ from perfgate.rules.ruleset import DerivedMetric, Rule
 from perfgate.rules.syntax.sentence import RankChoice
 from perfgate.workspace.options import Refused
 
-#: A run has at most this many numbers: those of rules first, then those that are not times, then the longest times.
+#: A run has at most this many numbers, or all that rules ask for: these come first, then those that are not times, then
+#: the longest times.
 MOST_VALUES = 2000
 
 
@@ -90,6 +91,7 @@ def values_of(
         )
 
     for key, members in sorted(groups.items(), key=lambda row: (-seconds(row[1].values()), row[0])):  # longest first
+        # the first rule about the metric says how the usual number is measured, too: its warm-up and direction
         own = next((known.rule for known in wanted.values() if known.key == key), None)
         one = _Wanted.of(key, members, own, better)
         usual = replace(one, statistic=default_statistic(next(iter(members.values()))), rank="worst")

@@ -153,6 +153,7 @@ def _changes(
     for number, point in enumerate(points):
         earlier, later = points[:number], points[number + 1 :]
         back = next((other for other in later if _is_back(point, other, earlier)), None)
+        # the new level begins in one of the runs `first` to `last`, most likely in run `index`
         good, bad, likely = runs[point.first - 1], runs[point.last], runs[point.index]
         between = line.between(good.commit, bad.commit) if line else ()
         until = later[0].index if later else len(runs)

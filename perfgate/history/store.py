@@ -87,7 +87,10 @@ def branch_of(runs: Sequence[HistoryRun], ref: str | None) -> str | None:
 
 
 def is_exact(column: HistoryColumn) -> bool:
-    """Return whether the judge compares these numbers without noise: bytes, operations and counts."""
+    """Return whether the judge compares these numbers without noise: bytes, operations and counts.
+
+    A count is recognised by its values: whole numbers without a unit, unlike shares and ratios.
+    """
     if column.unit in ("B", "FLOP", "count") or column.name.statistic == "count":
         return True
     return column.unit == "1" and bool((column.values == np.floor(column.values)).all())
@@ -156,7 +159,7 @@ def read(
             at = position.setdefault(run.id, len(runs))
             if at == len(runs):
                 runs.append(run)
-            elif run.time < runs[at].time:
+            elif run.time < runs[at].time:  # remembered twice, as after a compaction: its first time counts
                 runs[at] = run
             here.append(at)
         _gather(file, here, columns)

@@ -137,12 +137,13 @@ def _action(event: HistoryEvent, ticket: Ticket | None, recent: Collection[str])
         return None if not is_open else "update" if ticket.is_open else "reopen"
     if not ticket.is_open:
         return None
+    # the size in the ticket may stay as long as it is in the confidence interval of now
     is_other = ticket.told.rest != Told.of(event).rest or not worst.low <= ticket.told.size <= worst.high
     return "close" if not is_open else "update" if is_other else None
 
 
 def _worst(event: HistoryEvent) -> EventChange:
-    """Return the largest change for the worse, or the largest one."""
+    """Return the largest change for the worse, or else the largest one: `changes` has the largest first."""
     return next((one for one in event.changes if one.worse), event.changes[0])
 
 

@@ -158,7 +158,10 @@ def _compact(store: WritableStore, month: Month, paths: Sequence[str]) -> tuple[
 
 
 def _numbers_of(store: Store, month: Month, without: Collection[str] = ()) -> dict[str, set[SeriesName]]:
-    """Return the numbers in the files of a month, which are listed and read now: by id of the run, their names."""
+    """Return the numbers in the files of a month, which are listed and read now: by id of the run, their names.
+
+    `without`: the paths of files that do not count, because they are to be removed.
+    """
     suite, environment, name = month
     found: dict[str, set[SeriesName]] = {}
     for path in listed(store, f"{HISTORY}/{suite}/{environment}")[0]:
@@ -229,7 +232,7 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
         if not record.values:
             raise Refused(f"{run.name} has no numbers to remember: see `perfgate inspect {run.source}`", 3)
         refuse_line_breaks(record, run.name)
-        # results of one commit must not be remembered as those of another one, too
+        # results of one commit must not be remembered as those of another one, too; `none` is an unknown commit
         known, own = commits_of_same_files(store, record), short_commit(record.run.commit)
         same = {one for one in known if one.startswith(own) or own.startswith(one)}  # a user may name fewer digits
         if own != "none" and (others := sorted({*known} - same - {"none"})):
