@@ -165,7 +165,7 @@ class AlikeLines:
         runs, at = DigitRuns(text), 0
         count = len(runs.kinds)
         marks = [word.encode() for word in words]
-        for own in (*kept, number + count - 1):  # what follows the last line may need the line itself
+        for own in (*kept, number + count - 1):  # the next block may need the text of the last line: `MemoryUsage`
             runs.kinds[own - number] = _KEPT
         self._seen += count
         while at < count:
@@ -239,7 +239,7 @@ class AlikeLines:
                 if first is not None and printed.max() >= _FIRST_INEXACT:
                     return False
                 if first is not None:
-                    steps.append((lines, np.maximum(printed.astype(np.int64) - first, 0)))
+                    steps.append((lines, np.maximum(printed.astype(np.int64) - first, 0)))  # as readers do
         notes = [follow(*arguments, _in_order(found)[1]) for (follow, *arguments), found in follows.items()]
         if not all(notes):
             return False
@@ -270,7 +270,7 @@ class AlikeLines:
             self.current = int(steps[1][-1])
 
     def _steps_of(self, lines: Ints, steps: tuple[Ints, Ints] | None) -> Ints | range:
-        """Return the step of each line: its own, or the last one before it."""
+        """Return the step of each line, its own or the last one before it; as a range, which is small, if possible."""
         if steps is None:
             return np.full(len(lines), self.current)
         before = np.searchsorted(steps[0], lines, side="right")

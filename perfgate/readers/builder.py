@@ -54,7 +54,7 @@ class RunBuilder:
         self._names: set[Key] = set()
         #: The table that has begun and has no row so far: what it is, and its line.
         self._rowless: tuple[str, int] | None = None
-        self._kept_lines = file.coverage.lines.read  # by line, of some lines: the numbers that were read in it
+        self._kept_lines = file.coverage.lines.read  # by line, of the examples of `UnreadLines`: the numbers read in it
 
     @property
     def json(self) -> JsonSource | None:
@@ -199,7 +199,7 @@ class RunBuilder:
         count = self._times_printed[key]
         found = key
         while found in self._names:
-            count = max(count, 2)
+            count = max(count, 2)  # it is 1 if another name was changed to this one
             found = Key(f"{key.metric}#{count}", key.labels)
             count += 1
         self._names.add(found)

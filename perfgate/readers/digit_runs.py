@@ -119,7 +119,7 @@ class DigitRuns:
         ends, lengths = self.ends[runs], self.ends[runs] - self.begins[runs]
         found = eight_digits(self._words[ends + _WORD_BYTES] & _LAST[np.minimum(lengths, 8)])
         if len(lengths) and lengths.max() > _WORD_BYTES:
-            more = _LAST[np.clip(lengths - _WORD_BYTES, 0, 8)]
+            more = _LAST[np.clip(lengths - _WORD_BYTES, 0, 8)]  # of the word before: the digits before the last 8
             found += eight_digits(self._words[ends] & more) * np.uint64(10**8)
         return found.astype(np.int64), lengths
 

@@ -155,8 +155,8 @@ class _Line:
         json = _NEXT_JSON.match(self.text, self.at) if self.at else None
         json = json or self.next(_JSON)
         call = self.next(_CALL)
-        # Most printed objects have no times, and are skipped quickly. In one with a colon, `also` may match something,
-        # which does not count inside of an object.
+        # Most printed objects have no times, and are skipped quickly. `embedded` searches what is skipped for `also`,
+        # which must not match inside of an object: so one with a colon is not skipped, but opened as a document.
         while call and (json is None or call.start() < json.start()):
             flat = _FLAT_CALL.match(self.text, call.start())
             if flat is None or "times" in flat[0] or ":" in flat[0]:
@@ -175,7 +175,7 @@ class _Line:
 def embedded(
     lines: Iterable[tuple[int, str]], limits: Limits, also: re.Pattern[str] | None = None
 ) -> Iterator[Embedded | tuple[int, re.Match[str]]]:
-    """Yield the documents in numbered lines, in order, and between them the matches of `also`, which have a colon."""
+    """Yield the documents in numbered lines, and between them the matches of `also`; each match has a colon."""
     document: _Open | None = None
     broken: list[_Open] = []
     for number, text in lines:

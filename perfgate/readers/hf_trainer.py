@@ -215,7 +215,7 @@ class _Console:
             self.file.is_odd |= bool(self.begun)
             if not ended:
                 break
-        if _ROW.search(self.begun) or (self.begun and self.runs.run.has_measured):
+        if _ROW.search(self.begun) or (self.begun and self.runs.run.has_measured):  # `epoch` is at its end
             self.runs.run.say("warning", "the last row is cut off; left out", self.line)
         return self.runs.finish()
 

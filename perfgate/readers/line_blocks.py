@@ -70,7 +70,7 @@ def select(data: bytes, numbers: Sequence[int], words: Sequence[str]) -> list[Li
         others = words = [word for word in words if word in text]
     found: list[Line] = [
         (at, line, words if first in line else others, True)
-        for at, line in zip(numbers, lines, strict=False)
+        for at, line in zip(numbers, lines, strict=False)  # without lines, `data` is one empty text and no number
         if first in line or (others and any(word in line for word in others))
     ]
     if "\r" not in text:

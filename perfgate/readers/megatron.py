@@ -127,7 +127,7 @@ class _Block(Struct, frozen=True):
     kind: str = ""
     #: With `times`: the timer whose ranks follow.
     timer: str = ""
-    is_empty: bool = False  # True if this block, or the last one before, has no row so far
+    is_empty: bool = False  # True while the run waits for a row of its last `RunBuilder.table`, perhaps one before
 
 
 class _Log:

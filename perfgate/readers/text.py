@@ -174,7 +174,7 @@ class InputFile:
         With `alike`, usual lines (see `alike_lines`) are read many at once, and only the others are yielded.
 
         With `take`, the reader is asked for each long block which lines it takes. These are not yielded, but read in
-        their turn among the others.
+        their turn among the others. A reader has `take` or `alike`, never both.
         """
         # The number of the next line, how many blocks are yielded whole, an unfinished line, and the line before.
         number, wide, rest, before = 1, 0, b"", b""

@@ -176,7 +176,7 @@ class UnreadLines:
         for kind in self._kinds.values():
             left: list[list[str]] = []
             for at, text in kind.examples.items():
-                read = self.read.get(at)  # None after `tell`
+                read = self.read.get(at)  # None after `tell`; if empty, only names and units that measure count
                 if read is None or not (read or _MEASURES.search(text)) or any(at in lines for lines in elsewhere):
                     continue
                 names = _left(self._numbers_in(at, text), read, (), beside)
@@ -223,6 +223,7 @@ def _left(numbers: Iterable[NumberInLine], read: Sequence[float], known: Collect
             is_partly_read = True
         elif own not in known and not is_unmeasured(name, beside):
             has_unit = bool(_MEASURES.search(name) or (unit and _MEASURES.search(f" {unit} ")))
+            # a share without a name of its own, as in `69.83GiB(88.19%)`, does not count
             found.append((name, has_unit, is_named or ("." in printed and unit != "%")))
     return [name for name, has_unit, is_told in found if (is_told if is_partly_read else has_unit)]
 

@@ -20,7 +20,8 @@ from perfgate.core.units import UNITS
 from perfgate.readers.digit_runs import Floats, Ints
 
 _NUMBER = re.compile(r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?|nan|inf(?:inity)?)", re.ASCII | re.IGNORECASE)
-#: Units in which a negative number can be true: changes of memory; losses, rewards and the like.
+#: Units in which a single negative number can be true: changes of memory; losses, rewards and the like. In a list
+#: (`measured`), it can be true in every unit but s.
 _SIGNED = ("1", "B")
 #: A JSON list, or one that is decoded as numbers.
 Items: TypeAlias = "Sequence[object] | npt.NDArray[np.float64]"

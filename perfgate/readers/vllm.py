@@ -119,6 +119,7 @@ def _lengths(result: Mapping[str, Any]) -> dict[str, str]:
     for name in ("input", "output"):
         total = result.get(f"total_{name}_tokens")
         if type(total) is int and type(completed) is int and 32 <= completed <= total and total % completed == 0:
+            # a text, because `unlabelled_fields` leaves out a number with such a name
             found[f"{name}_tokens_per_request"] = f"{total // completed} tokens"
     return found
 

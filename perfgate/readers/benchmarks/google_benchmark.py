@@ -97,7 +97,8 @@ def _benchmarks(data: Mapping[str, Any], run: RunBuilder) -> dict[tuple[str, int
             run.say("error", "an aggregate without a name is left out", path, f": {name}")
         if statistic not in (None, *_AGGREGATES):
             continue
-        which = row.get("repetition_index") if statistic is None else statistic  # None in old files
+        which = row.get("repetition_index") if statistic is None else statistic
+        # Old files have no index, so all rows of one name are repetitions.
         occurrence = seen[name, str(which)] if which is not None else 0
         seen[name, str(which)] += 1
         benchmark = found.setdefault((name, occurrence), _Benchmark(path))

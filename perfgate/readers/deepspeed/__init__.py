@@ -90,7 +90,7 @@ class _LogRun(RunBuilder):
 
     def run(self, part: int | None = None) -> Run:
         world_size = self.facts.get("world_size")
-        if isinstance(world_size, int) and 1 < self.timers.ranks < world_size:
+        if isinstance(world_size, int) and 1 < self.timers.ranks < world_size:  # by default only one rank prints
             self.say("warning", f"{self.timers.ranks} ranks printed timers, but world_size is {world_size}")
         if self.traceback is not None and self.traceback[1] == self.timers.records:
             self.say("warning", "the log ends in a traceback", self.traceback[0])

@@ -54,7 +54,7 @@ class Decimals(Struct, frozen=True):
 
     #: (words,) The place of each word in the line. A long number has two words, its last digits first.
     places: Sequence[int]
-    #: (words,) Masks of the digits behind the point, and of those before it, which move one byte on and close the gap.
+    #: (words,) Masks of the digits behind the point, and of those before it, which move one byte on, over the point.
     _fraction_mask: Words
     _whole_mask: Words
     #: (words,) The power of ten that multiplies the digits of the word.
@@ -168,7 +168,7 @@ class LineShapes:
         numbers = [(field.end(), len(field[2]), len(field[3])) for field in fields]
         places = _name_digits(line, fields)
         if not all(_names(fields)) or not all(map(can_read, numbers)) or len(places) > _MOST_DIGITS:
-            return -1
+            return -1  # the last: so many digits of rank and timers do not fit into the number in `_forms_of`
         self._decimals.append(Decimals.at(numbers))
         self._places = _with_row(self._places, self._decimals[-1].places)
         self._digits = _with_row(self._digits, places)

@@ -74,8 +74,8 @@ class Rank(Struct):
     step: int = 0
     #: True if the last record was the last of its step.
     ended: bool = False
-    #: The names in the step so far: one that occurs again begins a step. None after the first record that ended a step,
-    #: because from then on these records count the steps.
+    #: The names in the step so far: one that occurs again begins a step. None after the first record that ended a step:
+    #: from then on these records count the steps, and the steps that were counted by names are all step 0.
     names: set[str] | None = field(default_factory=set)
     #: The number of the first record that ended a step: all before it, for example micro steps, belong to step 0.
     first_end: int | None = None

@@ -96,7 +96,8 @@ class NumberList:
 
     def __init__(self, spool: Spool) -> None:
         self.spool, self.start, self.stop = spool, spool.size, spool.size
-        #: The indices of the items that are left in the document, and of those that are not numbers.
+        #: The indices of the items that are left in the document, and of those that are not numbers: the others of
+        #: `left` are negative numbers.
         self.left: list[int] = []
         self.odd: list[int] = []
         self.has_negative = False
@@ -224,7 +225,7 @@ class LargeLists:
     def _careful(self, numbers: NumberList, decoder: AnyDecoder, comma: bytes, end: int) -> None:
         """Take the items up to `end` one by one, and leave the odd ones; an odd item may be longer."""
         waiting: list[float] = []
-        begin = start = self._at  # what is cut out begins at `begin`, the item at `start`
+        begin = start = self._at  # what is cut out begins at `begin`, with `comma` before it; the item at `start`
         while True:
             stop = self._data.find(b",", start, end)
             stop = end if stop < 0 else stop

@@ -9,7 +9,7 @@
 | metric | time |
 |---|---|
 | `time.start` | up to the start of training, with the initialisation before the first date |
-| `time.step` | iterations: `elapsed time per iteration` times their number; the clock stops for the next two |
+| `time.step` | `elapsed time per iteration`, which leaves out the next two, times the number of iterations |
 | `time.checkpoint` | the timer `save-checkpoint` of the slowest rank |
 | `time.evaluation` | the timer `evaluate` of the slowest rank |
 
