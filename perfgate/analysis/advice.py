@@ -117,7 +117,7 @@ def _advise(
     if is_paired:
         return _of_pairs(runs, today, found, step, better, pairs)
     rules, unsteady = list[ProposedRule](), list[str]()
-    costly = None if step.is_noisy else main_time(known, found, step)
+    costly = None if step.is_noisy else main_time(known, found, step)  # the one metric with a mean and a budget
     for proposal in found.rules:
         if step.is_noisy and (proposal.metric == step.metric or is_unsteady(known[proposal.metric])):
             unsteady.append(proposal.metric)
@@ -214,7 +214,7 @@ def _of_pairs(
 ) -> Advice:
     """Return the rules of a gate that makes pairs: few times, bytes (which have no noise), a budget, and CPU time.
 
-    `made`: pairs of the same program, or None.
+    `made`: pairs of the same program, whose spread gives the tolerances; None for the usual tolerances.
     """
     known, left_out = shared_metrics(runs, left_out={}), dict[str, list[str]]()
     order = ranked(known, left_out, better)
@@ -250,7 +250,7 @@ def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> li
     speeds = [one.metric for one in found.rules if known[one.metric][0].unit in SPEEDS and one.tolerance <= _STEADY]
     steady = [name for name in speeds if not name.startswith(DETAILS)]
     longest = [name for name in order if known[name][0].unit in SPEEDS][:1]
-    if steady and any(known[name][0].unit != "s" for name in [*steady, *longest]):  # a rate needs no part of a step
+    if steady and any(known[name][0].unit != "s" for name in [*steady, *longest]):  # a rate is no part of a step
         return steady[:_MOST_PARTS]
     return list(dict.fromkeys([*longest, *steady]))[:_MOST_PARTS]
 

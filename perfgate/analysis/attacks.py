@@ -60,7 +60,7 @@ def rule_attacks(case: Case) -> tuple[list[Attack], int]:
     those that never fail.
     """
     found, count = list[Attack](), 0
-    # as many runs or pairs as a gate measures before it gives up
+    # as many runs or pairs as a gate measures before it gives up; base and new run i are a pair, so both are repeated
     times = LOOKS if case.baseline.pairing is None else math.ceil(PAIRS / max(len(case.new), 1))
     stored = case.baseline.runs if case.baseline.pairing is None else case.baseline.runs * times
     case = replace(case, new=case.new * times, baseline=replace(case.baseline, runs=stored))
@@ -72,6 +72,7 @@ def rule_attacks(case: Case) -> tuple[list[Attack], int]:
         for what, attacked in _attacks(replace(own, new=red)):
             count += 1
             verdicts = judge(attacked)
+            # an attack works if nothing blocks: no verdict, and no error that says that a run is a copy
             copies = measured_twice(attacked, verdicts, stored=()) if what == _COPY else []
             if not any(verdict.exit_code for verdict in verdicts) and not any(p.severity == "error" for p in copies):
                 found.append(Attack(what, rule.at))

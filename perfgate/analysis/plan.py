@@ -124,7 +124,10 @@ def _of_limit(plan: Plan, evidence: Evidence, asks: LimitClause, measures: Seque
 
 
 def _of_change(plan: Plan, evidence: Evidence, asks: ChangeClause, measures: Sequence[RunMeasure]) -> Plan:
-    """Add the changes from the stored runs that the next runs can detect."""
+    """Add the changes from the stored runs that the next runs can detect.
+
+    A failure is a change beyond `margin` (the tolerance), and a pass excludes one of `excluded` (`at_worst`).
+    """
     terms = change_terms(evidence, asks, measures)
     if not all(map(has_logarithm, measures)):
         raise CannotJudge("not-positive", "the stored values have no relative change: use a limit instead", "")
@@ -165,8 +168,8 @@ def _fails_from(
 ) -> float | None:
     """Return the change that a rule sees: the smallest one that fails in 8 of 10 cases within `LOOKS` new runs.
 
-    `seen`: the noise of the runs. Without a calibrated prior, the judge has two bounds for red, each with the noise
-    that it assumes; the one that fails a smaller change decides.
+    `seen`: the noise of the runs. Without a calibrated prior, the judge has two bounds for red. One assumes much noise,
+    the sharp one little, for a part (`SHARP_RED`) of the error rate. The one that fails a smaller change decides.
     """
     power = _MANY_RUNS if len(measures) >= RUNS_THAT_SHOW_NOISE else _FEW_RUNS
     if calibrated:

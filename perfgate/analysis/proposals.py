@@ -292,7 +292,7 @@ def _input(runs: Sequence[Run], today: date) -> Iterator[ProposedRule]:
     if not all(wait and step for wait, step in pairs):
         return
     worst = max(max(wait) / max(step) for wait, step in pairs)
-    bound = math.ceil(20 * max(_LEAST_INPUT, _INPUT_ROOM * worst)) / 20
+    bound = math.ceil(20 * max(_LEAST_INPUT, _INPUT_ROOM * worst)) / 20  # rounded up to 5 %
     sentence = f"median({INPUT}) / median({STEP}) under {100 * bound:.0f}%"
     if bound < 1 and Trial.of(runs, {INPUT, STEP}, today).passes(sentence):
         yield ProposedRule("input", sentence, "wait for input", f"under {100 * bound:.0f}% of a step")

@@ -69,7 +69,7 @@ def _dropped(commands: list[tuple[str, str]], at: int, shell: str) -> str | None
         return None if _KEEPS.search(re.split(r"\b(?:fi|done)\b", later)[0]) else _DROPS
     if _is_argument(text):
         return _DROPS
-    in_list = False  # True after `&&`: then `set -e` does not stop the script
+    in_list = False  # True after `&&`: then `set -e` does not stop the script, and a pipe has only later commands
     for number in range(at, len(commands)):
         sign, rest = commands[number][1], commands[number + 1 :]
         if sign in ("|", "|&") and not (in_list or pipefail or "PIPESTATUS" in later):

@@ -116,7 +116,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
         return any(v.exit_code for v in judge(replace(self.case, new=tuple(new))))
 
     def proof(self, name: _Name, verdict: Verdict) -> Proof:
-        """Return the proof for one verdict on unchanged runs."""
+        """Return the proof for one verdict on unchanged runs, with the first state of `Proof` that is true."""
         proof = Proof(
             rule=verdict.rule,
             metric=verdict.metric,

@@ -123,7 +123,7 @@ def measure_noise(alignment: Alignment) -> Noise:
 
 
 def _spread(alignment: Alignment, rows: Numbers) -> tuple[float, float]:
-    """The robust scatter of ln(new / base) of nodes, less what the spread of steps explains; and the centre of ln."""
+    """The robust scatter of ln(new / base) of nodes, less what the spread of steps explains; and their median."""
     before, after = (side.times[rows] for side in alignment.sides)
     ratios, weights = np.log(after / before), np.sqrt(before + after)
     centre, scatter = centre_and_scatter(ratios, weights)

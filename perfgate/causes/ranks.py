@@ -50,7 +50,7 @@ def find_slow_ranks(alignment: Alignment, noise: Noise) -> Finding | None:
     extra, waited = own[slow].min(), waiting[others].mean() - waiting[slow].mean()
     if extra < _WORTH * alignment.step or waited < _WAITED * extra:
         return None
-    shares = beyond[slow].mean(axis=0)
+    shares = beyond[slow].mean(axis=0)  # by node, in s
     nodes = np.flatnonzero(is_comm | (shares > _PART * extra)).tolist()
     lead = int(np.argmax(np.where(is_comm, -np.inf, shares)))
     size, error = noise.change(nodes)
@@ -146,7 +146,7 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
     others = np.delete(np.arange(len(ranks)), slow)
     if change[others].sum(axis=1).mean() < _WAITED_IN_TIMERS * growth[slow].min():
         return None  # nobody waits for it
-    share = clear[slow].mean(axis=0)
+    share = clear[slow].mean(axis=0)  # by node of `work`, in s
     grown = [node for node, part in zip(work, share, strict=True) if part > _PART_OF_TIMERS * growth.max()]
     waits = [node for node in places if node not in work]
     # the others may also wait in a timer that is not of communication
