@@ -38,7 +38,7 @@ _ARGS = "vllm/benchmarks/lib/utils.py"
 _SGLANG = "sglang/bench_serving.py"
 #: For `needs`: the records of random prompts.
 _RANDOM = (("dataset_name", "random"),)
-#: With an infinite rate and no limit, all requests are sent at once.
+#: With an infinite rate and no limit, all requests are sent at once, so their number is the load.
 _AT_ONCE = (("request_rate", "inf"), ("max_concurrency", ""))
 _GUIDELLM = "guidellm/scheduler/strategies.py; guidellm/benchmark/schemas"
 _MLLOG = "mlcommons/logging mlperf_logging/mllog/constants.py"

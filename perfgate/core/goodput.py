@@ -79,7 +79,7 @@ def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -
         whole += end - one.first + one.before
         parts[START] += one.training - one.first + one.before
         for spent in kept:
-            if spent.part in parts:  # else an attempt does not tell its time, and all of it belongs to the rest
+            if spent.part in parts:  # not if one attempt lacks its time: then `other` gets that of all attempts
                 parts[spent.part] += spent.seconds
             if spent.at <= one.training:  # such as loading a checkpoint: it counts once, not as start, too
                 parts[START] -= spent.seconds

@@ -78,7 +78,8 @@ class Acceptance(Struct, frozen=True):
         if self.head is None or not worse or not math.isfinite(worse):
             return None
         words = ["perfgate", "baseline", "allow", "--head", self.head, "--metric", metric]
-        words += ["--up-to", f"{math.ceil(round(100 * worse, 9))}%", "--reason", "..."]
+        percent = math.ceil(round(100 * worse, 9))  # 100 * 0.07 is a little more than 7
+        words += ["--up-to", f"{percent}%", "--reason", "..."]
         words += ["--expires", str(self.expires)] if self.expires else []
         return command_line([*words, *self.place])
 

@@ -184,7 +184,7 @@ def _faulty_paths(
             kind = type(value)
             if kind is float:
                 if finite and not math.isfinite(value):
-                    yield ((*path[1:], key) if path else ()), _NOT_FINITE
+                    yield ((*path[1:], key) if path else ()), _NOT_FINITE  # without `path`, `value` is the document
             elif kind is dict or kind is list:
                 if kind is list and _is_plain(value, finite):
                     continue
@@ -220,6 +220,7 @@ def _faults(document: JsonDocument, paths: Iterator[tuple[Path, str]]) -> tuple[
 def _nearest_offsets(document: JsonDocument, paths: Iterable[Path]) -> dict[Path, int]:
     """Return the offset at which the value of each path begins, or that of its nearest parent."""
     wanted = set(paths)
+    # Without data, the text may not be JSON, and only its beginning is known.
     offsets = _offsets(document.text, wanted if document.data is not None else ()) if wanted else {}
 
     def nearest(path: Path) -> int:

@@ -173,7 +173,7 @@ def _hint(lines: list[str], line: int, column: int) -> str:
 
 
 def _indentation_advice(lines: Sequence[str]) -> str:
-    """Return advice if the field or item of the last line is not in a column of those above it; otherwise nothing."""
+    """Return advice if the last line begins a field or item in a column without others of its kind; or nothing."""
     *above, last = lines or [""]
     open_starts: list[_Start] = []
     before = ""
@@ -189,11 +189,11 @@ def _indentation_advice(lines: Sequence[str]) -> str:
     columns = sorted({at for at, other in open_starts if (other == "-") == (name == "-")})
     item = _ITEM.match(before)
     sentence = before[item.end() :].strip() if item else ""  # the text of the item, if a field begins below it
-    is_below = name not in ("", "-") and item is not None and column == item.end() + 1
-    if is_below and sentence and not _FIELD_STARTS.match(sentence) and sentence[:1] not in "'\"[{|>&*":
+    is_below_text = name not in ("", "-") and item is not None and column == item.end() + 1
+    if is_below_text and sentence and not _FIELD_STARTS.match(sentence) and sentence[:1] not in "'\"[{|>&*":
         return f"`{name}` needs a field above it: write `- assert: {sentence}`"
-    is_child = before.rstrip().endswith(":") and bool(open_starts) and column > open_starts[-1][0]
-    if not column or not columns or column in columns or is_child:
+    is_first_in_field = before.rstrip().endswith(":") and bool(open_starts) and column > open_starts[-1][0]
+    if not column or not columns or column in columns or is_first_in_field:
         return ""
     others = f"the {'items' if name == '-' else 'fields'} above it in column {' or '.join(map(str, columns))}"
     return f"check the indentation: `{name}` begins in column {column}, {others}"

@@ -49,7 +49,8 @@ _PAIR = "pair"
 def in_environment(prefix: Sequence[str], side: ProgramSide) -> ProgramSide:
     """Return a side that runs in an environment: `docker run IMAGE`, or `sh -c '. old/bin/activate && {command}'`.
 
-    The side's command replaces {command} in `prefix`, or else follows it; the side's folder replaces {folder}.
+    The side's command replaces {command} in `prefix`, inside a longer word as one quoted text, or else follows it. The
+    side's folder replaces {folder}.
     """
     line, words = shlex.join(side.words), list[str]()
     for word in prefix if any(_COMMAND in word for word in prefix) else (*prefix, _COMMAND):

@@ -124,6 +124,7 @@ class ItemRunner(Struct):
         side = replace(side, environment={**side.environment, **dict(program.env), ITEM: name})
         if builder and not self._is_built(item):
             began, path = time.monotonic(), self.folder / "builds" / f"{item:05d}"
+            # `build` needs a new folder: remove what an earlier build of this item left
             for old in path.parent.glob(f"{path.name}*") if path.parent.exists() else ():
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
             build(path, replace(side, words=builder), program.timeout)

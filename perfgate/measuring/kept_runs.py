@@ -220,7 +220,7 @@ class NewRun(Struct, frozen=True):
         """Copy the new files into the folder of the run; return the run's file or folder. Raises RunFailed.
 
         A file outside of the command's folder is kept with its whole path. A file with the content that it had before
-        the first run does not count, and `warn` gets a message. Without any files, the run is the log.
+        the first run was only touched: it does not count, and `warn` gets a message. Without files, the run is the log.
         """
         folder, same = self.side.folder.resolve(), ""
         for path in self.before.changed():

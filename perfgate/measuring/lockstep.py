@@ -206,15 +206,15 @@ class _Turns(Struct):
             self.are_told_to_end = True
             for side in sides:
                 side.go(END)
-        elif len(sides) - left < 2 or (left and self.next_turn is None):  # no turns: all may run
-            for side in sides:
+        elif len(sides) - left < 2 or (left and self.next_turn is None):  # at most one side runs, or turns never began
+            for side in sides:  # without turns, all may run
                 if side.is_ready:
                     side.go()
         elif self.current is None and all(side.is_ready for side in sides):
-            for side in sides:
+            for side in sides:  # all have taken their first step: the turns begin
                 side.program.starting = time.monotonic() - side.program.began
             self._start(0)
-        elif self.current is not None and (self.current.is_ready or self.current.has_left):
+        elif self.current is not None and (self.current.is_ready or self.current.has_left):  # its turn is over
             self._start(self.next_turn or 0)
 
     def _start(self, turn: int) -> None:

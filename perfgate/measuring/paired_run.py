@@ -146,6 +146,7 @@ class _PairMaker(Struct):
         began, starts = time.monotonic(), list[float]()
         found = steps_by_turns(self.listener, top, self.sides, number, globs, times, note_start=starts.append)
         took, start = time.monotonic() - began, max(starts, default=0.0)
+        # a given format prevents short processes: they are read without one
         if number == 1 and self.pairs.processes > 1 and self.pairs.format is None and took > _STARTS * start:
             self.times = start, took
         return found

@@ -25,7 +25,7 @@ from perfgate.recorder.recorder import STEP_TIME
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.output_files import replace_file
 
-#: A process must have at least this many steps that count.
+#: A process must have at least this many steps that count, and at least as many as its warm-up has.
 _FEWEST_STEPS = 8
 #: A pair of short processes may take this many times as long as the first pair.
 _LONGER = 2.0
@@ -107,7 +107,7 @@ def _joined(path: Path, runs: Sequence[Run], split: Split, firsts: Sequence[bool
     """
     rows: dict[Key, dict[str, object]] = {}
     columns: dict[Key, tuple[list[float], list[int]]] = {}  # the values and steps of `rows`
-    first = 1 + split.warmup  # the first step of a process that counts
+    first = 1 + split.warmup  # the first step of a process that counts; it is odd, because `warmup` is even
     free = first  # the next free number
     for run, base_first in zip(runs, firsts, strict=True):
         known = sorted({int(step) for one in run.series if one.steps is not None for step in one.steps})
@@ -115,7 +115,7 @@ def _joined(path: Path, runs: Sequence[Run], split: Split, firsts: Sequence[bool
         if len(counted) < split.steps:
             raise RunFailed(f"a short process took {len(known)} steps instead of {1 + split.turns}")
         is_moved = base_first != base_goes_first(str(number))  # then its even steps get odd numbers
-        free += (free - first - is_moved) % 2  # even like `first`, or the reverse if moved: this may leave a number out
+        free += (free - first - is_moved) % 2  # odd as `first`, or even if moved: this may leave a number out
         places = {step: free + at for at, step in enumerate(counted)}
         free += split.steps
         for one in run.series:

@@ -59,9 +59,9 @@ SYSTEMS = ("github", *_OTHERS)
 def ci_file(system: str, *, is_paired: bool = False, command: str | None = None, is_remembered: bool = False) -> CiFile:
     """Return the job for a system.
 
-    `system`: one of `SYSTEMS`. `is_paired`: measure pairs. Only for GitHub, because the other jobs always run the
-    command in rules/perfgate.yaml: `is_remembered`: that file has the command. `command`: the command of pairs, with
-    the placeholders `{results}` (the folder for its files) and `{run}` (its number).
+    `system`: one of `SYSTEMS`. `is_paired`: measure pairs. `is_remembered`: rules/perfgate.yaml has the command.
+    `command`: the command of pairs, with the placeholders `{results}` (the folder for its files) and `{run}` (its
+    number). The last two are only for GitHub: the jobs of other systems always run the command in that file.
     """
     if system == "github":
         return CiFile(".github/workflows/perf.yml", _workflow(is_paired, is_remembered, command))
@@ -78,6 +78,7 @@ def ci_file(system: str, *, is_paired: bool = False, command: str | None = None,
 
 def _workflow(is_paired: bool, is_remembered: bool, command: str | None) -> str:
     """Return the workflow of docs/github-actions.md, with comments."""
+    # `gate`: the inputs of the action. It needs no command that is remembered.
     gate, setup = "" if is_remembered else _STORED_GATE, _SETUP if is_remembered else ""
     if is_paired:
         script = (command or "").replace("{results}", "$PERFGATE_RESULTS").replace("{run}", "$PERFGATE_RUN")

@@ -110,6 +110,7 @@ class Commit(Struct, frozen=True):
         def walk(tree: str, above: str = "") -> Iterator[tuple[str, str, str]]:
             for mode, name, inside in objects.entries(tree):
                 path = f"{above}{os.fsdecode(name)}"
+                # at or below the wanted path, or at a folder above it
                 is_below, is_above = f"{path}/".startswith(prefix), prefix.startswith(f"{path}/")
                 if mode == _TREE and (is_below or is_above):
                     yield from walk(inside, f"{path}/")

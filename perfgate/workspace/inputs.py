@@ -172,7 +172,10 @@ def _read_all(
     *,
     several: bool,
 ) -> Iterator[tuple[Run, ...]]:
-    """Yield the runs of each file, or the one run of each folder. `named`: paths with names; `several`: more follow."""
+    """Yield the runs of each file, or the one run of each folder.
+
+    `named`: paths with names. `several`: later calls read more files of the same command.
+    """
     folders = {path: parts for path, name in named if (parts := parts_of(path, name)) is not None}
     parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
     readable = [part for part in parts if not isinstance(part, Run)]  # a Run says why a file is not read
