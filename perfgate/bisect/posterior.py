@@ -220,7 +220,7 @@ def _no_change(design: Design, log_noise: FloatArray) -> _Group:
 
 def _one_change(design: Design, log_noise: FloatArray, sizes: FloatArray, widths: FloatArray) -> _Group:
     """Weigh one change in each cell. `widths`: the number of gaps in each cell."""
-    # a normal prior times the likelihood exp(products d - gram d^2 / 2) is normal: precision `total`, mean `mean`
+    # prior times likelihood exp(products d - gram d^2 / 2) is normal, precision `total`: its integral is the weight
     gaps = widths.sum()
     prior = (1 - _ANOTHER if gaps > 1 else 1.0) * widths / gaps
     diagonal = np.einsum("scc->sc", design.gram)[:, None, :]

@@ -190,7 +190,7 @@ def cpu_stat_files(root: Path, pid: int | None) -> list[Path]:
         _, controllers, place = (*row.split(":", 2), "", "")[:3]  # a row of another form has no place
         if not controllers:
             tops: tuple[str, ...] = ("",)
-        else:
+        else:  # the folder has the names of all controllers of the row, or only `cpu`
             tops = (controllers, "cpu") if "cpu" in controllers.split(",") else ()
         for top in tops:
             folder = root / "sys/fs/cgroup" / top / place.lstrip("/")

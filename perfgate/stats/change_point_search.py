@@ -177,7 +177,7 @@ def partition(history: HistoryValues, candidates: IntArray) -> list[int]:
 
 
 def refine(history: HistoryValues, points: list[int]) -> list[int]:
-    """Move each point to the cheapest place within 8 runs between its neighbours, twice."""
+    """Move each point to the cheapest place within 8 runs between its neighbours; twice, because these move, too."""
     bounds = [0, *points, len(history.y)]
     for _ in range(2):
         for j in range(1, len(bounds) - 1):

@@ -254,7 +254,7 @@ def _with_newest(history: HistoryValues, points: list[int]) -> list[int]:
     newest = _newest_point(history, older[-1] if older else 0)
     if newest is None:
         return older
-    found = [*older, refine(history, [*older, newest])[-1]]
+    found = [*older, refine(history, [*older, newest])[-1]]  # of these points, only the newest is moved
     return found if _enough_runs(history, found) else older
 
 

@@ -36,7 +36,8 @@ _LEAST_NOISE = 5e-4
 _CLIP = 3.0
 #: A step may begin in any row where the log-likelihood is at most this much lower.
 _DROP = 3.0
-#: The degrees of freedom of the noise for each difference, and the median of chi-squared with one degree of freedom.
+#: The degrees of freedom of the noise for each difference, less than 1 because two neighbouring differences share a
+#: run; and the median of chi-squared with one degree of freedom.
 _FREEDOM, _MEDIAN = 0.6, 0.455
 #: The rows that are searched at once.
 _BLOCK = 64
@@ -124,6 +125,7 @@ def _noise(differences: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     columns, last = np.arange(len(count)), count - 1
     # The larger standard deviation, by the median and by the 90 % quantile of absolute normal values.
     usual = np.maximum(1.4826 * ordered[last // 2, columns], ordered[9 * last // 10, columns] / 1.645)
+    # A difference has twice the variance of a run.
     squares = np.nansum(np.square(np.minimum(ordered, _CLIP * usual)), axis=0) / (2 * count)
     noise = np.maximum(np.sqrt(squares), _LEAST_NOISE)
     z = np.clip(differences / (noise * np.sqrt(2)), -_CLIP, _CLIP)
