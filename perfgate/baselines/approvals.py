@@ -209,7 +209,7 @@ def _refuses(verdict: Verdict) -> bool:
 
 def _widening(verdicts: Iterable[Verdict]) -> list[str]:
     """Return a warning for each change that is undecided because of noise: such runs make later ones undecided, too."""
-    # A suspect one is probably worse; `noise-unknown` means that there are too few runs.
+    # Not for a suspect one, which is probably worse, and not for `noise-unknown`, which only means too few runs.
     return [
         f"warning: {v.message}: this run widens every later interval; if it was disturbed, remove its file"
         for v in verdicts

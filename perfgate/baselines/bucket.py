@@ -66,7 +66,8 @@ class BucketStore:
         while batch := list(islice(waiting, _AT_ONCE)):
             refused = {path: error for path in batch if (error := self._refusal(path)) is not None}
             asked = [path for path in batch if path not in refused]
-            # without a range, which an empty object does not have, s3fs asks for the size first
+            # the listed size is given as a range, because s3fs asks for the size before it reads without one; an empty
+            # object has no range
             keys, sizes = [self._key(path) for path in asked], [self._sizes.get(path) or None for path in asked]
             starts = [None if size is None else 0 for size in sizes]
             try:

@@ -150,7 +150,7 @@ class _Metric(Struct, frozen=True, dict=True):
         return {name: self._known[name] for name in statistics}
 
     def _without_samples(self, outlines: Sequence[str], whole: Collection[Member] = ()) -> _Rows:
-        """The rows in which only the ranks of `whole` and short series have samples.
+        """The rows in which only the ranks of `whole`, and short series of ranks that represent the run, have samples.
 
         `outlines`: statistics of the ranks that cannot represent the run, beside those that rules ask for.
         """
@@ -158,7 +158,7 @@ class _Metric(Struct, frozen=True, dict=True):
         names = tuple(dict.fromkeys((*outlines, *self._asked)))
         judged = self._asked if self.wanted.is_judged_by_rank(self.key.metric) else ()
         values = self._outlines(names) if many else {}
-        speaking = speakers(values) if many else set(self._sampled)
+        speaking = speakers(values) if many else set(self._sampled)  # the ranks that represent the run: if few, all
         short = {member for member in speaking if len(self._sampled[member].values) <= FEW_VALUES}
         others = {member: one for member, one in self._sampled.items() if member not in short.union(whole)}
         found = condensed(self.key, others, self._method, speaking, values, judged) if others else None
@@ -192,7 +192,8 @@ def contents(run: Run, wanted: Wanted) -> Contents:
         named += [_Metric(key, of_rules, wanted)] if of_rules else []
         others += [_Metric(key, rest, wanted)] if rest else []
     most = wanted.most_bytes - wanted.head_bytes
-    beside_tree = USUAL_BYTES - _LEAST_TREE - wanted.head_bytes  # the room that a tree leaves
+    # the room of the named metrics beside a small tree in USUAL_BYTES; if they do not fit into it, they get all
+    beside_tree = USUAL_BYTES - _LEAST_TREE - wanted.head_bytes
     try:
         chosen, shortened = _fitting(named, beside_tree if run.call_trees and beside_tree < most else most)
     except TooLarge:
@@ -246,7 +247,8 @@ def _fitting(named: Sequence[_Metric], room: int) -> tuple[list[_Rows], tuple[st
 def _filled(others: Sequence[_Metric], wanted: Wanted, named: int, tree: int) -> tuple[list[_Rows], tuple[str, ...]]:
     """Return the rows of the other metrics that fit beside `named` and `tree` bytes, and the names of the rest.
 
-    Summaries come first; samples only if all metrics are to have them, and there is room left.
+    Summaries come first, in the room of point 3 of the head of this file. Then samples, only if all metrics are to have
+    them, in the room that is left of `most_bytes`.
     """
     chosen: dict[Key, _Rows] = {}
     used = named + tree

@@ -262,7 +262,10 @@ def _truths(own: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[bool
 
 
 def _checks_about(entry: LedgerEntry, own: Sequence[_Check], places: Mapping[str, list[int]]) -> Sequence[int]:
-    """Return the indices of the checks that evidence is about; without commits, of the last ones without a green."""
+    """Return the indices of the checks that evidence is about.
+
+    Evidence without commits is about the checks before it, back to the last green one, which is not included.
+    """
     if entry.commits:
         return [at for commit in entry.commits for at in places.get(commit[:_DIGITS], ())]
     end = start = bisect_right(own, entry.time, key=lambda one: one.time)

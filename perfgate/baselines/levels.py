@@ -195,9 +195,10 @@ class History(Struct, frozen=True):
 class _Anchored(Struct, frozen=True):
     """The anchors of all metrics as one level sees them; a level that changes none shares the value of its parent."""
 
-    #: By metric: its first runs in or after the level that is its anchor. Empty if no level since then had the metric.
+    #: By metric: its first runs in or after the level that is its anchor. Empty if no level since then had the metric;
+    #: a metric that is not here is the same if `all_metrics`, and otherwise it has no anchor.
     first: Mapping[str, Sequence[StoredRun]] = field(default_factory=dict)
-    #: True if a level is the anchor of every metric; otherwise only the metrics of `first` have one.
+    #: True if a level is the anchor of every metric, but for those whose anchor moved later.
     all_metrics: bool = False
     #: The metrics of all levels since the anchor of every metric.
     names: frozenset[str] = frozenset()
@@ -215,7 +216,7 @@ class _Anchored(Struct, frozen=True):
             names = frozenset(by_metric)
             return _Anchored(first, all_metrics=True, names=names, runs=_compared(first, names))
         moved = level.adopts if level.anchor else ()  # the metrics whose anchor this level is
-        # a metric gets its first runs here if its anchor moved, or if no level since its anchor had it
+        # a metric gets its first runs here if its anchor moved, or if it has an anchor and no level since then had it
         added = {
             metric: found[:ANCHOR_RUNS]
             for metric, found in by_metric.items()

@@ -131,8 +131,10 @@ def differences(stored: Identity, seen: Identity) -> list[str]:
 def newest_history(paths: Sequence[str], runs: int = NEWEST_RUNS) -> list[str]:
     """Return the paths of files that have the newest `runs` runs, or more.
 
-    They are that many files of one run each; if there are fewer, all of these and the files of the newest months.
+    They are that many files of one run each; if there are fewer, all of these and the files of the newest months. So
+    runs with a file of their own are taken to be newer than those in a file of a month.
     """
+    # the name of a file of one run begins with its time
     single = sorted((path for path in paths if not MONTH_FILE.search(path)), key=lambda path: path.rpartition("/")[2])
     if len(single) >= runs:
         return single[-runs:]

@@ -95,7 +95,7 @@ class StoredBaselines(Struct, frozen=True):
         found = self._environment(identity)
         misplaced = _misplaced(found.store, found.runs, found.priors, identity, facts)
         history, problems = found.history, [*found.problems, *misplaced, *found.other_problems]
-        heads, damaged = history.heads(), bool(problems)
+        heads, damaged = history.heads(), bool(problems)  # two heads are no damage: an approval replaces both
         if len(heads) > 1:
             step = f"approve new runs to replace both: {accept.approve}"
             step = step if accept.ref is None else f"approve new runs on {accept.ref}, to replace both"
@@ -264,7 +264,8 @@ def read_allowances(store: Store, suite: str) -> tuple[dict[str, AllowanceFile],
 def environments(store: Store, suite: str) -> tuple[list[str], list[Problem]]:
     """Return the environments of a suite with a stored run or prior, and a problem for each link in their place."""
     paths, problems = store.paths(suite)
-    # the number of parts in the path of an environment's folder; who reads an environment reports the problems in it
+    # the last part of `SUITE/` is in the place of an environment; a problem in a deeper place is reported by the reader
+    # of that environment
     depth = len(str(store.location(f"{suite}/")).split("/"))
     refused = [problem for problem in problems if len(problem.at.file.split("/")) <= depth]
     return sorted({path.split("/")[1] for path in paths if kind_of(path) in ("run", "prior")}), refused
@@ -273,6 +274,7 @@ def environments(store: Store, suite: str) -> tuple[list[str], list[Problem]]:
 def find_environment(store: Store, suite: str, identity: Identity) -> tuple[str, str | None, list[Problem]]:
     """Find the folder of an environment by its name, or by the identity of the runs in it.
 
+    The hash in the name is of unknown facts, too, so one more of these gives another name, but no difference.
     Returns the name of the folder; a sentence about the most similar environment if none is found; and the problems of
     `environments`.
     """

@@ -178,7 +178,7 @@ class DirectoryStore(Struct, frozen=True):
             raise
 
     def remove(self, path: str) -> None:
-        """Delete a file, and its folder if it was the last file there. Raises OSError."""
+        """Delete a file, or a link in its place, and its folder if nothing else is in it. Raises OSError."""
         file = self.root.joinpath(*check_path(path))
         if self._link_above(path) not in (None, path):
             raise OSError(errno.ELOOP, "its folder is a link, and links are not followed")

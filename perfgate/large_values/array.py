@@ -251,7 +251,7 @@ def elementwise(function: Callable[..., AnyArray], *inputs: Any) -> Any:
     """
     large = [one for one in inputs if isinstance(one, LargeArray)]
     size = len(large[0])
-    # an array of one value is as a single number
+    # an array of one value is as a single number, unless the large ones have one value, too
     operands = [one.reshape(()) if isinstance(one, np.ndarray) and one.size == 1 != size else one for one in inputs]
     if any(isinstance(one, LargeArray | np.ndarray) and one.ndim and len(one) != size for one in operands):
         raise ValueError(f"arrays of {', '.join(str(np.size(one)) for one in operands)} values do not fit together")

@@ -57,7 +57,8 @@ def _sorted_outside(x: LargeArray) -> AnyArray:
         samples.append(chunk[:: max(1, len(chunk) // _SAMPLES)].copy())
         parts.append((start, start + len(chunk)))
     every = np.sort(np.concatenate(samples))
-    edges = every[_SAMPLES // 2 :: _SAMPLES // 2]  # with about half a chunk of values between two of them
+    # a chunk has _SAMPLES in it, so about half a chunk of values, which fits into memory, is between two edges
+    edges = every[_SAMPLES // 2 :: _SAMPLES // 2]
     after = np.nextafter(edges, np.inf) if x.dtype.kind == "f" else edges + 1
     merged = Spool(x.dtype, x.scratch)
     begins = [start for start, _ in parts]
