@@ -68,7 +68,8 @@ def measure_within(intervals: Intervals, starts: Int64, ends: Int64) -> Int64:
         return np.zeros(len(starts), np.int64)
     total = np.concatenate(([0], np.cumsum(intervals.ends - intervals.starts)))
 
-    def before(times: Int64) -> Int64:  # the length of the set before each time
+    def before(times: Int64) -> Int64:
+        # the length of the set before each time: of all intervals that began, without what the last has after it
         index = np.searchsorted(intervals.starts, times, side="right")
         return total[index] - np.where(index > 0, np.maximum(intervals.ends[index - 1] - times, 0), 0)
 
@@ -142,6 +143,7 @@ def collective_kernels(tables: EventTables, mode: TraceMode) -> Mask:
     """Return which kernels are of collectives, (kernels,): by the range that launched them, or by their name."""
     kernels, is_range = tables.kernels, _collective_ranges(tables, mode)
     ids = [external for name, external in tables.collective_ids if external != -1 and is_range[name]]
+    # the plugin knows such kernels only by their range
     by_name = kernels.names.which(fields.is_collective_kernel)[kernels.name] & (mode != "tensorboard")
     return by_name | np.isin(kernels.external_id, np.array(ids, np.int64))
 

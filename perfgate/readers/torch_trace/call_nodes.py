@@ -67,7 +67,7 @@ def nest(start: Int64, end: Int64, rank: Int64) -> Nest:
     tied = np.flatnonzero(np.concatenate(([False], same)) | np.concatenate((same, [False])))
     rows = order[tied]
     order[tied] = rows[np.lexsort((rank[rows], -end[rows], start[rows]))]  # of equal starts, the longer span is first
-    ends = np.maximum(end[order], begins + 1)  # until the end, a span without a duration has 1 ns
+    ends = np.maximum(end[order], begins + 1)  # 1 ns until the return, so that each span runs as it begins
     parent, levels = _parents(begins, ends)
     for _ in range(_ATTEMPTS):
         inside = np.flatnonzero(parent >= 0)
@@ -78,7 +78,8 @@ def nest(start: Int64, end: Int64, rank: Int64) -> Nest:
         rows, above = inside[crossing], above[crossing]
         over = ends[above] - begins[rows]
         rounded = (over <= _ROUNDING) & (2 * over < ends[rows] - begins[rows]) & (begins[rows] > begins[above])
-        # after a small overlap, less than half of the span, its caller ends where it begins; others end with theirs
+        # if the overlap is small, and less than half of the span, the caller is cut: it ends where the span begins, if
+        # that is after its own beginning; if not, the span is cut, and ends with its caller
         np.minimum.at(ends, above[rounded], begins[rows[rounded]])
         ends[rows[~rounded]] = ends[above[~rounded]]
         parent, levels = _parents(begins, ends)
@@ -228,7 +229,10 @@ class CallNodes(Struct):
         self.first_thread[nodes] = thread
 
     def add_wall(self, nodes: Int64, callers: Int64, low: Int64, high: Int64, free: Intervals) -> None:
-        """Give nodes the free parts of the steps in [low, high), and take them from their callers (-1: none)."""
+        """Give nodes the free parts of the steps in [low, high), and take them from their callers (-1: none).
+
+        A caller gets the free parts of its whole span in the same way, so it keeps what the calls inside it leave.
+        """
         steps = self.steps
         begin = np.searchsorted(steps.ends, low, side="right")
         last = np.searchsorted(steps.starts, high, side="left") - 1
@@ -269,6 +273,7 @@ class CallNodes(Struct):
 
 
 def _kind_of(text: str, kind: int) -> NodeKind:
+    """Return the kind of a host range; the category `python` has no loaders, as in `StepBreakdown`."""
     if kind != PYTHON and fields.is_loader(text):
         return "loader"
     if fields.is_collective_range(text):

@@ -87,7 +87,8 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
         return None
     found = nodes.children(parents, np.array(numbers, np.int64)[inverse])
     nodes.add_calls(found, step, device.start, device.end - device.start, thread=-1)
-    covered = NOTHING  # a moment counts for the first of the kinds below, and in it for the event that began first
+    # kernels, copies, memsets, collectives: a moment counts for the first kind of these that runs, and of its events
+    covered = NOTHING  # for the one that began first
     for chosen in (kind == 0, (kind == 2) & (device.kind == MEMCPY), (kind == 2) & (device.kind != MEMCPY), kind == 1):
         rows = np.flatnonzero(chosen)
         rows = rows[np.argsort(device.start[rows], kind="stable")]
@@ -98,7 +99,7 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
         free = complement(covered, *steps.window)
         nodes.add_wall(found[rows[own]], callers=np.full(own.sum(), -1), low=low[own], high=end[own], free=free)
         covered = join(covered, union(start, end))
-    rows = np.flatnonzero((device.kind == KERNEL) & (step >= 0))
+    rows = np.flatnonzero((device.kind == KERNEL) & (step >= 0))  # the `amount` of a kernel is its thread blocks
     blocks = np.bincount(found[rows], device.amount[rows], len(nodes.nodes)) / len(steps)
     return None if np.isnan(blocks).any() else read_only(blocks)
 
@@ -155,7 +156,8 @@ class _HostCalls:
         self._host_names = nodes.names_of(host)
         calls = [nodes.name(stable_name(text), "runtime") for text in runtime.names.texts]
         self._runtime_names = np.array(calls, np.int32)
-        #: By such a number: if it is a range, the rank, and if it belongs to the backward pass.
+        #: By such a number: if it is a range, its rank in `nest` (not that of a process), and if it is of the backward
+        #: pass.
         self._is_range = np.array([kind == "range" for _, kind in nodes.names], bool)
         # of calls with the same times, ranges are outside; then the name decides, not the order of the file
         # (so far, all names are of the host)

@@ -66,16 +66,16 @@ class Buffer:
             return False
         if self.start == 1 and self.end == len(self.data):
             self.data.extend(bytes(len(self.data)))
-        size = self.end - self.start
-        self.data[1 : 1 + size] = self.data[self.start : self.end]
-        self.start, self.end = 1, 1 + size
-        room = self.size - (self.position + size) % self.size
+        left = self.end - self.start  # bytes that are not consumed
+        self.data[1 : 1 + left] = self.data[self.start : self.end]
+        self.start, self.end = 1, 1 + left
+        room = self.size - (self.position + left) % self.size  # up to the next multiple in the document
         last = min(len(self.data), self.end + room)
         while self.end < last:
             self._rest = self._rest or next(self._blocks, b"")
             if not self._rest:
                 self.ended = True
-                return self.end > 1 + size
+                return self.end > 1 + left
             fits = last - self.end
             piece, self._rest = self._rest[:fits], self._rest[fits:]
             self.data[self.end : self.end + len(piece)] = piece
@@ -198,7 +198,8 @@ class Chunks(Struct):
 def _cuts(buffer: Buffer) -> Iterator[int]:
     """Yield places where the list may be cut, from the end backwards; without any, the end of the bytes.
 
-    The whole buffer is only searched if there is no place near its end.
+    The whole buffer is only searched if there is no place near its end. A document that has ended needs no cut: the end
+    of the list is in the buffer.
     """
     tried: set[int] = set()
     for reach in () if buffer.ended else (*REACH, len(buffer.data)):

@@ -232,7 +232,7 @@ class EventTables:
         self.runtime = tables.Runtime(names=self.call_names, **taken["runtime"])
         self.frames = tables.Frames(names=self.frame_names, **taken["frame"])
         self.flop_starts, self.flop = taken["flop"].values()
-        most = MOST_ALLOCATIONS if self.allocation_count <= MOST_ALLOCATIONS else 0  # all or none
+        most = MOST_ALLOCATIONS if self.allocation_count <= MOST_ALLOCATIONS else 0  # their sums need all
         made = {name: column[:most] for name, column in taken["allocation"].items()}
         self.allocations = tables.Allocations(devices=self.places, **made)
         self.device = tables.Device(names=self.kernel_names, devices=self.devices, **taken["device"])

@@ -117,7 +117,7 @@ def _element(text: str, at: int, ended: bool) -> tuple[object, int | None, str |
         for repairs, repaired in _repaired(text[at:end], quotes=end == ends[0]):
             with suppress(ValueError, RecursionError):
                 return _LENIENT.decode(repaired), end, repairs
-    after = _NEXT.search(text, at)
+    after = _NEXT.search(text, at)  # leave the element out: go on with the next one
     return None, after.end() if after else None, "not JSON"
 
 

@@ -84,7 +84,10 @@ class SeriesMaker(Struct, frozen=True):
         return None
 
     def _occurs(self, name: str, breakdown: StepBreakdown) -> bool:
-        """Return whether the trace has events of the kind that a class is made of; the plugin shows 0 without them."""
+        """Return whether the trace has events of the kind that a class is made of; the plugin shows 0 without them.
+
+        `dataloader` and `other` always occur: without a loader, the dataloader is 0.
+        """
         if name in ("kernel", "memcpy", "memset"):
             return len(self.tables.device.start) > 0
         if name == "runtime":

@@ -28,7 +28,7 @@ class Steps(Struct, frozen=True):
     ends: Int64
     #: Warnings: the trace has no steps, or some of them are left out.
     remarks: list[str] = field(default_factory=list)
-    #: The spans of the host before they were extended, (2, n); None: `starts` and `ends`.
+    #: The starts and ends before they were extended, (2, n); None if they were not: `starts` and `ends` are these.
     host: Int64 | None = None
     #: False for the one step of a trace without steps.
     are_marked: bool = True
@@ -90,7 +90,7 @@ def _host_spans(host: Host) -> Steps | None:
         starts, ends, chosen = spans[:, :MOST_STEPS]
         beyond = spans.shape[1] - len(starts)
         return Steps(chosen, starts, ends, [f"{beyond} steps beyond the first {MOST_STEPS}"] if beyond else [])
-    busy = (host.kind == OP) | (host.kind == PYTHON)
+    busy = (host.kind == OP) | (host.kind == PYTHON)  # without annotations, as `cpu_min_ts` of StepParser
     if not busy.any():
         return None
     whole = host.start[busy].min(keepdims=True), host.end[busy].max(keepdims=True)
@@ -135,7 +135,8 @@ class _Launches:
 def _extended(spans: Steps, groups: _Launches, inside: list[Int64]) -> Steps:
     """Return the steps extended to the end of their own device work; each begins after the step before it.
 
-    `inside` are the groups that each step launched. The first step begins after earlier device work of no step.
+    `inside` are the groups that each step launched. Device work of no step that ended before the first step's own
+    device work began is before the first step, too.
     """
     previous = int(spans.starts[0])
     if len(inside[0]):

@@ -17,7 +17,8 @@ Ids = npt.NDArray[np.int32]
 Kinds = npt.NDArray[np.int8]
 Threads = npt.NDArray[np.int16]
 
-#: The kinds of host ranges, and those of device events.
+#: The kinds of host ranges, and those of device events. PYTHON is the category `python` of torch_tb_profiler; the
+#: calls of Python functions are `Frames`.
 OP, ANNOTATION, PYTHON = 0, 1, 2
 KERNEL, MEMCPY, MEMSET = 0, 1, 2
 #: The kinds of runtime calls: in the category that torch wrote until 2021, and all others.

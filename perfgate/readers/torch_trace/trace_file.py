@@ -172,6 +172,7 @@ class TraceFile(Struct):
         buffer = self.buffer
         while True:
             match = _TOKEN.match(buffer.data, buffer.start, buffer.end)
+            # a token at the end of the buffer may continue in the next bytes, unless it is a bracket
             if match and (match.end() < buffer.end or buffer.ended or match[0] in (b"{", b"}", b"[", b"]")):
                 token = bytes(match[0])
                 buffer.skip(match.end())
