@@ -177,7 +177,7 @@ class JobClock:
             self._reading.happened.add(part)
 
     def steps_since_mark(self, run: RunBuilder, last: int) -> None:
-        """Note that the steps up to `last` were done at the last moment; their time began where the last part ended."""
+        """Note that the steps up to `last` were done at the last moment: in the time since `mark` less `told`."""
         if (reading := self._of_step(run, last)) is not None:
             seconds = max(reading.last - reading.mark - reading.told, 0.0)
             reading.records.append(_Record(last, reading.last, seconds=seconds))
@@ -190,7 +190,7 @@ class JobClock:
             (reading.records if dated else self._waiting).append(_Record(last, reading.now, each))
 
     def evaluation(self, step: int) -> None:
-        """Note that an evaluation ended at the last moment; its time is known if it began right after its step."""
+        """Note that an evaluation ended at the last moment; its time, as of steps, is known if `step` had a record."""
         if (reading := self._reading) is None:
             return
         if reading.records and reading.step == step:

@@ -219,7 +219,9 @@ def _left(numbers: Iterable[NumberInLine], read: Sequence[float], known: Collect
             rest[own] -= 1
         elif unit == "percentile":
             continue  # `99.9 percentile latency: 5 ms`
-        elif own in known and "." in printed:  # read on another line; a whole number may be the same by chance
+        # Known numbers were read on another line. A whole one may be so by chance, so it is passed over, and does not
+        # show that the reader reads this line.
+        elif own in known and "." in printed:
             is_partly_read = True
         elif own not in known and not is_unmeasured(name, beside):
             has_unit = bool(_MEASURES.search(name) or (unit and _MEASURES.search(f" {unit} ")))

@@ -173,7 +173,7 @@ def _report(file: InputFile) -> Run:
     labels = labels_of(file, NAME, {**data, "request_info": info})
     for (section, name), field in _JSON.items():
         value, to = mapping(data.get(section)).get(name), Target(run, Key(field.metric, labels), field.unit, field.per)
-        if field not in _GROUPS.values() and name in mapping(data.get(section)):
+        if field not in _GROUPS.values() and name in mapping(data.get(section)):  # one number, no percentiles
             to.value(value, (section, name))
         elif isinstance(value, dict):
             to.statistics(value, (section, name))
