@@ -133,7 +133,7 @@ class RunView:
         return left
 
     def _of(self, name: str) -> SeriesByLabels:
-        """Return the series of one metric by labels, printed or derived."""
+        """Return the series of a metric by labels: printed, else derived, else under another of its names."""
         if name in self._by_metric:
             return self._by_metric[name]
         if name in WARMUP_METRICS and name not in self.metrics:
@@ -203,7 +203,10 @@ def _constant(value: float) -> Series:
 
 
 def _arithmetic(expression: Arithmetic, left: SeriesByLabels, right: SeriesByLabels) -> SeriesByLabels:
-    """Return two sides of an operator, joined by labels. Raises NotAvailable for a rank that only one side has."""
+    """Return two sides of an operator, joined by labels. Raises NotAvailable for a rank that only one side has.
+
+    Other series that only one side has, such as another configuration, are left out.
+    """
     if not selectors(expression.left):  # a constant: 2, or `8 * 1024`
         left = dict.fromkeys(right, left[()])
     if not selectors(expression.right):

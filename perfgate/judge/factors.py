@@ -45,6 +45,7 @@ def attribution(verdict: Verdict, values: Mapping[str, Sequence[float | None]], 
     number of repetitions.
     """
     logs = {cell: [math.log(one) for one in row if one is not None and one > 0] for cell, row in values.items()}
+    # One length: each repetition has, in each cell, a value with a logarithm.
     lengths = {*map(len, values.values()), *map(len, logs.values())}
     effects = two_factors(logs, most, ERROR_RATE) if len(lengths) == 1 else None
     if effects is None or verdict.change is None or verdict.tolerance is None:

@@ -51,7 +51,7 @@ def pair_ratios(
     new_values: Sequence[RunValues],
     statistic: str,
 ) -> list[RunMeasure]:
-    """Return new / base of each pair; for a median with `base_values`, whose steps took turns, that of their ratios."""
+    """Return new / base of each pair; with `base_values` (steps by turns), a median is that of the ratios of steps."""
     ratios = [ratio_of(b, n) for b, n in zip(base, new, strict=True)]
     if statistic in ("median", "p50") and base_values:
         for i, sides in enumerate(zip(base_values, new_values, strict=True)):

@@ -222,7 +222,7 @@ def refuse_impossible(evidence: Evidence) -> None:
         for view, run in zip(views, runs, strict=False):  # of a limit, no base run is compared
             for member, series in run.items():
                 number, unit = _negative(series)
-                if number is None or (unit != "1" and _may_be_negative(evidence)):
+                if number is None or (unit != "1" and _may_be_negative(evidence)):  # a count never may
                     continue
                 name, value = evidence.name(member), format_value(number, unit)
                 message = f"{name} has the value {value} in {view.run.name}, which cannot be negative"
@@ -230,7 +230,7 @@ def refuse_impossible(evidence: Evidence) -> None:
 
 
 def _negative(series: Series) -> tuple[float | None, str]:
-    """Return a number of the series that is negative but cannot be, and its unit; None if there is none."""
+    """Return a negative count of calls (unit `1`), or a negative value that has a unit, with its unit; or None."""
     count = series.aggregate.get("count", 0.0)
     if count < 0:
         return count, "1"

@@ -60,7 +60,8 @@ def with_outcome(report: Report, at_least: int = 0) -> Report:
     """Return the report with the outcome and the exit code that its verdicts and problems give.
 
     Every error-level problem is exit code 3. So is a report without a judged verdict: all were skipped by `when`,
-    `--only` or `expect_fail`. `at_least` is an exit code that is known already.
+    `--only` or `expect_fail`. Exit code 3 is `undecided` if only undecided verdicts are its reason, and else `error`;
+    0 is `skipped` if every verdict is. `at_least` is an exit code that is known already.
     """
     codes = [at_least, *(verdict.exit_code for verdict in report.verdicts)]
     if any(problem.severity == "error" for problem in report.problems):
@@ -116,7 +117,7 @@ def fact_changes(case: Case) -> tuple[FactChange, ...]:
     base = _values(run.environment for run in case.baseline.runs)
     new = _values({**run.environment, **given} for run in case.new)
     return tuple(
-        FactChange(name, tuple(base[name]), tuple(new[name]), name not in given)
+        FactChange(name, tuple(base[name]), tuple(new[name]), claimed=name not in given)
         for name in sorted({*base} & {*new} - {THROTTLE})
         if any(not any(_alike(name, one, other) for other in base[name].values()) for one in new[name].values())
     )

@@ -158,7 +158,7 @@ class Subject(Struct, frozen=True):
         return {member for run in side for member in run}
 
     def concerned_by(self, left_out: Mapping[str, Sequence[Problem]]) -> list[Problem]:
-        """Return the problems that concern the subject or one of its components."""
+        """Return the problems of the metrics that the subject reads, except those of series with other labels."""
         own, warming = set(self.key.labels), self.key.label("of") if self.components & {*WARMUP_METRICS} else None
         return [
             problem

@@ -162,6 +162,7 @@ def _limit(evidence: Evidence, question: LimitQuestion, result: LimitResult) -> 
     name, units = evidence.name(member, evidence.shown_statistic), (evidence.unit, evidence.shown_unit)
     dropped = sum(run.dropped for run in question.runs)
     bad_end = result.high if terms.upper else result.low
+    # Too few values for a bad end: such an interval excludes nothing, and the verdict passes without `on_inconclusive`.
     is_open = result.of_numbers == Judgement("undecided", "interval") and bad_end is None
     message = change.limit_message(
         name, result, asks, units, confidence=terms.confidence, dropped=dropped, is_open=is_open

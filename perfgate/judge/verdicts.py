@@ -94,7 +94,7 @@ def judge_with_details(
 
 
 def _worded(answers: Sequence[_Answer]) -> Iterator[Verdict]:
-    """Yield the verdicts. An allowance covers a whole metric, so each proposes one for the largest worsening."""
+    """Yield the verdicts. An allowance covers a whole metric, so it is proposed for the metric's worst failure."""
     worst: dict[str, float] = defaultdict(float)
     for one in answers:
         if one.found.outcome == "fail":

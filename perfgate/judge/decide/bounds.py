@@ -26,10 +26,11 @@ from perfgate.stats.statistics import RunMeasure
 
 
 class _Design(Struct, frozen=True):
-    """The noise that green assumes, and how early the looks spend the error rates: total * time^power.
+    """The noise that green assumes, and how early the looks spend the error rates: total * t^power.
 
     `green_prior` is a share of `at_worst`, and the number of runs that it counts as. `green_spending` and
-    `sharp_spending` are the powers. All were chosen by simulation; the results are on docs/detection.md.
+    `sharp_spending` are the powers, and t is the share of all information that a look has. All were chosen by
+    simulation; the results are on docs/detection.md.
     """
 
     green_prior: tuple[float, float]

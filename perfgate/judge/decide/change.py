@@ -277,7 +277,7 @@ def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) 
     pairs = zip(remembered.values, remembered.variances, strict=True)
     runs = [RunMeasure(value, 1, None, variance, 0, True) for value, variance in pairs]  # one number each
     if remembered.is_measured:  # the judged commit is on the branch
-        count = len(runs) % POOLED_RUNS
+        count = len(runs) % POOLED_RUNS  # of the newest block, which is not complete
         if not count or judged.outcome != "undecided":
             return judged
         found = judge_runs(question.base.measures, [*runs[-count:], *question.new.measures], terms)

@@ -29,7 +29,11 @@ Relation: TypeAlias = Literal["same", "more", "less", "varied"]
 
 
 def judge_work(question: WorkQuestion) -> WorkResult:
-    """Return the answer about all counts: which grew, which shrank, and which vary without a pattern."""
+    """Return the answer about all counts: which grew, which shrank, and which vary without a pattern.
+
+    It fails if a count grew beyond its allowance, or with `is_same` if one shrank. Otherwise it is undecided if the
+    mean of a varying count probably grew, or if all counts vary and none of their means has an answer.
+    """
     found = [(count, compared(count.base, count.new)) for count in question.counts]
     more = [_difference(count) for count, relation in found if relation == "more"]
     varied = [(count, _judged_by_mean(count)) for count, relation in found if relation == "varied"]

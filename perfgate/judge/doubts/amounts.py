@@ -154,7 +154,7 @@ def _steps_share(series: Series, usual: Sequence[Series]) -> float:
     steps = series.steps
     if steps is None or not len(steps) or series.joined < 1:  # `joined` says how many steps a formula lost
         return 1.0
-    if int(steps[-1]) - int(steps[0]) == len(steps) - 1:  # usual, and known at once
+    if int(steps[-1]) - int(steps[0]) == len(steps) - 1:  # no gaps: quick to see
         return 1.0
     found = _distinct_steps(series)
     if found is None:
@@ -205,7 +205,7 @@ def rank_doubts(evidence: Evidence, new: MeasuredSide) -> Iterator[Doubt]:
         len({rank for member in subject.members(side) for name, rank in member if name == "rank"})
         for side in (subject.base, subject.new)
     )
-    if not new_shares and now > before > 0:  # a known size is that of the baseline, too
+    if not new_shares and now > before > 0:  # a known size chose a baseline of that size
         yield Doubt("measured-less", "more-ranks", before, now, decides=False)
 
 

@@ -55,7 +55,8 @@ class _Start(Struct, frozen=True):
 def start_doubts(new: Sequence[Members], base: Sequence[Members], method: Method, *, hides: bool) -> Iterator[Doubt]:
     """Yield the doubts about the start of the new runs; none for `max`, `total` and `count`, which drop no values.
 
-    `hides`: a dropped slow quarter may change the answer. It decides only if the base runs do not start so, too.
+    `hides`: a dropped slow quarter may change the answer. It decides only if at least half of the new runs start so,
+    and no base run does.
     """
     found = [[(series, method.steady(series)) for series in run.values() if len(series.values)] for run in new]
     starts = [one for run in found for one in run]
@@ -80,10 +81,10 @@ def mean_doubts(base: MeasuredSide, new: MeasuredSide, terms: ChangeTerms) -> It
         [_after_named(one.settled, terms.warmup) for one in side.series if one.kind == "samples"]
         for side in (base, new)
     ]
-    length = min((len(values) for side in sides for values in side), default=0)  # longer runs have less warm-up
+    length = min((len(values) for side in sides for values in side), default=0)
     if terms.statistic not in _BLIND or not all(sides) or not length:
         return
-    stored, found = (_means(side, length) for side in sides)
+    stored, found = (_means(side, length) for side in sides)  # of equal lengths: warm-up is a small share of a long run
     before, now = sum(stored) / len(stored), sum(found) / len(found)
     if before > 0 and now > 0 and not min(stored) <= now <= max(stored):
         yield Doubt("mean-moved", "mean", before, now, decides=False, of=_whose(terms.warmup))
