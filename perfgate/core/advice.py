@@ -25,7 +25,8 @@ class ProposedRule(Struct, frozen=True):
     subject: str
     asks: str
     #: The smallest relative change for the worse that fails in 8 of 10 cases, with the runs that the gate makes.
-    #: 0 if any change beyond the tolerance fails; None if it is unknown.
+    #: 0 if any change beyond the tolerance fails; None if it is unknown. For a budget: how far the limit is beyond the
+    #: worst run.
     fails_from: float | None = None
     #: In percent; None for a limit.
     tolerance: int | None = None

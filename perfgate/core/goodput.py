@@ -38,7 +38,10 @@ GOODPUT = "goodput"
 
 
 class TimeSpent(Struct, frozen=True):
-    """Seconds of one part, which ended at the moment `at`; for steps, those after step `after` up to step `last`."""
+    """Seconds of one part, which ended at the moment `at`; for steps, those after step `after` up to step `last`.
+
+    For other parts, `after` and `last` are the last step that was done by then.
+    """
 
     part: str
     seconds: float

@@ -92,8 +92,9 @@ class ApprovedLevel(Struct, frozen=True):
 class HistoryChange(Struct, frozen=True):
     """A lasting change of a level.
 
-    The change is in a commit after that of `last_good`, up to that of `first_bad`. `likely` is the most likely first
-    run of the new level. `went_away` is the run in which the old level came back, if it did.
+    The change is in a commit after that of `last_good` (the run before `point.first`), up to that of `first_bad` (the
+    run `point.last`). `likely` (the run `point.index`) is the most likely first run of the new level. `went_away` is
+    the run in which the old level came back, if it did.
     """
 
     point: ChangePoint

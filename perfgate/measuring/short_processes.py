@@ -60,7 +60,7 @@ def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Sp
     is_of_steps = all(one.kind == "samples" and one.steps is not None for run in runs for one in run.series)
     if not is_of_steps or not all(counts):
         return None
-    steps, stepping = min(counts) - 1, max(seconds - start, 0.0)
+    steps, stepping = min(counts) - 1, max(seconds - start, 0.0)  # the first step takes no turn and is in `start`
     warmup = 0
     for run in runs:
         series = next(one for one in run.series if one.key.metric == STEP_TIME)

@@ -122,7 +122,7 @@ def joined_ranks(
     if len(known) < count or len({head.rank for head in known}) < count:  # not one trace for each rank
         yield from _single_files(cluster, read, blocks, tell)
         return
-    runs = [block.runs for block in blocks]
+    runs = [block.runs for block in blocks]  # futures
     matched = of_ranks.matched({head.rank: head.calls for head in known})
     durations = _tree(cluster, [cluster.submit(_shortest, one, matched) for one in runs], _shorter)
     whole = _tree(cluster, [cluster.submit(_joined, one, matched, durations, finish) for one in runs], _together)
@@ -187,7 +187,10 @@ def _head(runs: tuple[Run, ...]) -> _TraceHead | None:
 
 
 def _shortest(parts: Sequence[tuple[Run, ...]], matched: Sequence[Collective]) -> Mapping[Collective, Any]:
-    """Return the shortest duration of each call on the ranks of a block, for the collectives that all ranks have."""
+    """Return the shortest duration of each call on the ranks of a block.
+
+    `matched`: the collectives that two ranks or more of the run call, all equally often.
+    """
     calls = chain.from_iterable(of_ranks.calls_of(run) for (run,) in parts)
     return of_ranks.shortest(({name: durations} for name, durations, _ in calls), matched)
 
