@@ -228,5 +228,5 @@ def _advice(noise: RunNoise, room: float, needed: int | None, new_runs: int, ter
             ways.append((base_runs - noise.base_runs + then, f"more base runs: {enough}"))
     if not ways:
         return "pairs are cheaper (`perfgate run --paired`), or use a wider tolerance: more runs do not help"
-    runs, advice = min(ways, key=lambda way: way[0])
+    runs, advice = min(ways, key=lambda way: way[0])  # pairs cost less than more runs than a gate makes
     return f"{advice}; pairs (`perfgate run --paired`) are cheaper" if runs > LOOKS else advice

@@ -136,6 +136,7 @@ def find_slowdowns(
         is_clear = steady >= worth and abs(change[node]) >= _CLEAR * error[node]
         if node in claimed or not (is_clear or _waits_for_input(node, alignment)):
             continue
+        # a call that waits for the device has no work of its own
         own = not SYNCS.fullmatch(alignment.nodes[node].name) and is_slower_itself(node, float(change[node]), speed)
         if is_host[node] and not is_input(node, alignment) and not own:
             continue  # it only waits for the device, or for the whole host

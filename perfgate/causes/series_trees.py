@@ -223,7 +223,7 @@ class _TreeBuilder:
         return whole is None or inner <= FITS * whole.per_step(self.steps)
 
     def _below(self, outer: str | None) -> list[str]:
-        """The timers right below a timer, or below the step (None), in the order of the run."""
+        """The timers right below a timer, or below the step (None), in the order of the run; not the whole step."""
         time = {name: timer.per_step(self.steps) for name, timer in self.timers.items()}
         # by hook: the timer that has others below it; if several classes of Lightning have one hook, the longest
         hosts: dict[str, str] = {}
