@@ -58,6 +58,7 @@ def same_fact(one: Fact, other: Fact) -> bool:
 
     The text after the plus sign is the build, which a packager adds.
     """
+    # sorted: a text is before the same text with more behind it
     (shorter, _, build), (longer, _, other_build) = sorted(fact_text(fact).partition("+") for fact in (one, other))
     if not (_VERSION.fullmatch(shorter) and _VERSION.fullmatch(longer)):
         return fact_text(one) == fact_text(other)

@@ -93,7 +93,7 @@ class YamlDocument(Struct):
         width = width or (len(word[0]) if word else 1)
         start = max(0, column - _SHOWN // 2) if len(text) > _SHOWN else 0
         visible = text[start : start + _SHOWN].replace("\t", " ")
-        marks = "^" * max(1, min(width, len(visible) - (column - start) + 2))
+        marks = "^" * max(1, min(width, len(visible) - (column - start) + 2))  # at most one beyond the line
         excerpt = f"    {visible}\n    {' ' * (column - start - 1)}{marks}" if text else None
         return Problem("error", message, Location(self.name, line, column), excerpt=excerpt)
 

@@ -157,7 +157,7 @@ def matching(pattern: str) -> set[Path]:
     stars = re.search(r"(^|/)\*\*(/|\Z)", pattern)  # `a**` means the same as `a*`
     if stars is None:
         return set(map(Path, glob(pattern)))
-    head, tail = pattern[: stars.end(1)], pattern[stars.end() :] if stars[2] else "*"
+    head, tail = pattern[: stars.end(1)], pattern[stars.end() :] if stars[2] else "*"  # a last `**` is `**/*`
     found: set[Path] = set()
     for top in glob(head) if head else ["."]:
         for folder, names, _ in os.walk(top):
