@@ -25,6 +25,7 @@ from perfgate.readers.kit import Field, Format, InputFile, Key, Run, RunBuilder
 NAME = "nvidia-smi"
 METRICS = "`power`, `clock.sm`, `machine.gpu.temperature`, `gpu.utilization`, `memory.used`, ...: a sample a line"
 CHECKED = "public outputs of drivers 450 to 580: generated outputs"
+#: A header of `--query-gpu` up to the column that a hint names.
 _ROW = r"^(?:[\w.\[\]/%][\w. \[\]/%]{0,60}, ?){0,60}"
 FORMAT = Format(
     NAME,
@@ -69,26 +70,26 @@ _MISSING = re.compile(r"|-|\[.*|N/A.*|Not Supported.*|ERR!.*")
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of an output."""
     run, columns, device, section = RunBuilder(file, NAME), list[str](), "", ""
+    by_comma = False  # `columns` are those of `--query-gpu`, not of `dmon`
     for number, line, _, ended in file.lines():
-        by_comma = bool(columns) and columns[-1] == ","  # a header of `--query-gpu` ends with this mark
         cells = [cell.strip() for cell in line.split(",")] if by_comma else re.split(r"[,\s]+", line.strip())
         named = [cell.strip().partition(" [")[0] for cell in line.split(",")]
         if not ended:
             run.say("warning", "the last record is cut off; left out", number)
         elif line.startswith("#"):
             found = re.findall(r"\w+", line)
-            columns = found if "gpu" in found else columns
+            columns, by_comma = (found, False) if "gpu" in found else (columns, by_comma)
         elif any(name in _KNOWN for name in named):
-            columns = [*named, ","]
-            file.coverage.lines.headers[number] = columns[:-1], ","  # to name numbers that are not read
+            columns, by_comma = named, True
+            file.coverage.lines.headers[number] = columns, ","  # to name numbers that are not read
         elif gpu := _GPU.fullmatch(line):
             device = gpu[1]
         elif device and (title := _SECTION.fullmatch(line)):
             section = _SECTIONS.get(title[1], title[1])
         elif device and (detail := _DETAIL.fullmatch(line)):
             _samples(run, device, [(f"{section}/{detail[1]}", detail[2])], number)
-        elif columns and len(cells) == len(columns) - by_comma:
-            _samples(run, "", list(zip(columns, cells, strict=False)), number)
+        elif columns and len(cells) == len(columns):
+            _samples(run, "", list(zip(columns, cells, strict=True)), number)
         elif columns and len(cells) > 1:
             run.say("warning", "a line has other columns than the header; left out", number)
     is_nameless = columns and not device and not {*_DEVICES} & {*columns}

@@ -146,7 +146,7 @@ class Tables:
         self._header: list[str] = []
         #: The line of a header without a row so far.
         self._rowless: int | None = None
-        self._quoted = True
+        self._quoted = True  # a row begins with a quote; if not quoted, with an ID, or the units with an empty cell
         #: The unit of each column of the raw page, after its row has been read.
         self._units: list[str] | None = None
 

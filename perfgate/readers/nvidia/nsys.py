@@ -257,7 +257,7 @@ def read(document: InputFile) -> tuple[Run, ...]:
 def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], document: InputFile) -> None:
     """Read tables in text, and JSON lists between notices."""
 
-    def passed_on() -> Iterator[tuple[int, str]]:
+    def passed_on() -> Iterator[tuple[int, str]]:  # each line is read as text, and then searched for JSON
         for number, line, ended in lines:
             reports.line(number, line, ended)
             yield number, line

@@ -61,7 +61,7 @@ _ACTIVITIES = {
 _DEVICES = {
     _KERNELS: (KERNEL, "", ("demangledName", "gridX", "gridY", "gridZ")),
     _COPIES: (MEMCPY, "Memcpy other", ("copyKind", "bytes")),
-    _SETS: (MEMSET, "Memset", ("value", "bytes")),  # no value is known as a name
+    _SETS: (MEMSET, "Memset", ("value", "bytes")),  # `value` only takes the place of a name: none has that id
 }
 _COPIED: _Texts = {1: "Memcpy HtoD", 2: "Memcpy DtoH", 8: "Memcpy DtoD", 9: "Memcpy HtoH", 10: "Memcpy PtoP"}
 _TABLES = re.compile("|".join((*_ACTIVITIES, _STRINGS, _COPY_NAMES, _GPUS)), re.ASCII)

@@ -41,7 +41,7 @@ KINDS = {
     **dict.fromkeys(("nvtx_sum", "nvtxsum", "nvtx_pushpop_sum", "nvtxppsum", "nvtx_startend_sum"), "range"),
     **dict.fromkeys(("osrt_sum", "osrtsum"), "os"),
 }
-#: The titles of 2020 and 2021, and today's names of these reports.
+#: The titles of 2020 and 2021, and today's names of these reports. After `(by size` the title has the unit.
 _TITLES = {
     "CUDA Kernel Statistics": "cuda_gpu_kern_sum",
     "CUDA API Statistics": "cuda_api_sum",
