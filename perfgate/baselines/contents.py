@@ -6,9 +6,9 @@ enough room. The room is used in this order:
 1. The metrics that rules name. If their samples do not fit, the largest metrics keep the samples of only the ranks that
    represent the run (the slowest, the median and the fastest); if that is not enough, only summaries.
 2. The call tree of a trace: it gets smaller until it fits.
-3. The other metrics, the largest times first. They get the rest of USUAL_BYTES, or of MOST_BYTES if the named metrics
-   need more than half of USUAL_BYTES, and with the call tree more than all. The file has the number of metrics that
-   were left out.
+3. The other metrics, the largest times first. They get the rest of USUAL_BYTES. If the named metrics need more than
+   half of USUAL_BYTES, and together with the call tree more than all of it, they get the rest of MOST_BYTES. The file
+   has the number of metrics that were left out.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class _Metric(Struct, frozen=True, dict=True):
 
     @cached_property
     def speaking(self) -> _Rows:
-        """The samples of the ranks that represent the run, and the statistics of the others."""
+        """The samples of the ranks that represent the run by the statistics of rules, and the statistics of others."""
         if max(len(one.values) for one in self.members.values()) > KEEP_WHOLE:
             return self.summary  # thinned samples would not have the value by which the rank is chosen
         return self._without_samples(OUTLINES, speakers(self._outlines(self._asked)) if self._sampled else ())

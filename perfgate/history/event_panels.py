@@ -137,7 +137,10 @@ class EventPanel(Struct, frozen=True, dict=True):
 
 
 def in_time(runs: Sequence[HistoryRun]) -> IntArray:
-    """Return the positions of the runs before which fewer than `_LATE` runs of newer commits were measured."""
+    """Return the positions of the runs before which fewer than `_LATE` runs of newer commits were measured.
+
+    Any other run was inserted among rows whose steps were known already, and could change these.
+    """
     earliest: list[str] = []  # the times of the first measurements among the runs of newer commits
     found = []
     for at in range(len(runs) - 1, -1, -1):

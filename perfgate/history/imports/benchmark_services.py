@@ -109,7 +109,7 @@ def read_data_js(file: imported_runs.ImportFile) -> imported_runs.Imported:
     """Return the runs of a file."""
     text = file.text.rstrip().removesuffix(";")
     before, prefix, after = text.partition(_PREFIX)
-    if prefix and "{" not in before:  # in JSON, it is the text of a commit
+    if prefix and "{" not in before:  # after a `{`, it is the text of a commit in JSON
         # blanks instead of the prefix, so that the places in messages are those of the file
         text = re.sub(r"[^\n]", " ", before + prefix) + after
     document = load_json(text, file.name, file.limits, finite=False)

@@ -243,6 +243,7 @@ class WaitingRows:
             found = [*values_by_run(own.pop(""))]
             for run, values in own.items():
                 runs = values_by_run(values)
+                # an id of several runs, here or in other months, is not used
                 is_id = len(runs) == 1 and run not in self._unclear
                 found += [replace(one, id=run) if is_id else one for one in runs]
             yield from sorted(found, key=lambda one: one.time)
