@@ -275,7 +275,10 @@ def _lacking_part(name: str, case: Case, runs: JudgedRuns) -> str | None:
 
 
 def _fitting(rule: Rule, clause: Clause, subjects: Sequence[Subject]) -> tuple[Sequence[Subject], list[str]]:
-    """Return the metrics of a glob whose unit fits the clause's quantity (all if none fits), and the others' names."""
+    """Return the metrics of a glob whose unit fits the quantity of the clause, and the names of the other metrics.
+
+    If none fits, all are returned, so that each verdict says so.
+    """
     sentence = rule.sentence
     wanted = clause.quantity
     if wanted is None:

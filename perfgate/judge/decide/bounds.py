@@ -47,7 +47,7 @@ _RED_SPENDING = 4.0
 #: The noise that red assumes, as a share of the tolerance, and the number of runs that it counts as.
 RED_PRIOR = (1.0, 0.5)
 #: The error rate of red is this many times 1 - confidence, divided by the degrees of freedom less 1, but at most this
-#: share of 1 - confidence.
+#: share of 1 - confidence: the better the noise is known, the rarer a false alarm is.
 _RED_RATE, _MOST_RED = 1.25, 0.4
 #: The share of green's error rate for its sharp bound, which has no prior.
 _SHARP_GREEN = 0.05
