@@ -257,6 +257,7 @@ def _replayed(history: StoredHistory, rules: Sequence[Rule], ref: str | None) ->
         is_named_here = is_named(sentence.subject, sentence.subject_text, name.key)
         if not is_named_here or (name.statistic, name.rank) != (statistic, rank):
             continue
+        # `branch` is "" if no run names its branch: their `ref` is None.
         rows = [i for i, at in enumerate(column.at.tolist()) if history.runs[at].ref == (branch or None)]
         alarms, runs = false_alarms(rule, column, rows[-_RUNS:])
         if runs:

@@ -98,9 +98,10 @@ class RunOptions(Struct, frozen=True):
             raise click.UsageError(f"{option} has one base: --base-ref GITREF, or --base COMMAND")
         if self.new and self.command:
             raise click.UsageError(f"{option} has one new side: a command after --, or --new COMMAND")
-        if self.attribute == (self.base_in is None and self.new_in is None):
-            if self.attribute:
-                raise click.UsageError("--attribute needs the command of an environment: --base-in or --new-in")
+        has_environment = self.base_in is not None or self.new_in is not None
+        if self.attribute and not has_environment:
+            raise click.UsageError("--attribute needs the command of an environment: --base-in or --new-in")
+        if has_environment and not self.attribute:
             raise click.UsageError("--base-in and --new-in need --attribute")
         if self.attribute and self.build:
             raise click.UsageError("--attribute excludes --build: two environments use one folder; build in COMMAND")

@@ -163,7 +163,7 @@ def _match(pattern: LinePattern, line: str, at: int) -> LineMatch | None:
         place = _after(behind, line, end)
     if place is None or (pattern.words[-1] and _is_inside_word(line, place)):
         return None
-    return LineMatch(fields, max(place, at + 1), pattern.names, starts)
+    return LineMatch(fields, place, pattern.names, starts)
 
 
 @cache

@@ -267,7 +267,8 @@ class _MappedFile:
 
     def report_never_found(self) -> None:
         """Report metrics, labels and facts that no record has: their paths are probably wrong."""
-        for metric in self.mapping.metrics:  # without another kind of metric, each record was reported
+        # Of a metric that every record must have, `RecordMetrics.missing` reported each record without it.
+        for metric in self.mapping.metrics:
             if (metric.is_optional or self.mapping.patterns) and not self.found[f"metric {metric.name.text}"]:
                 self.whole.say("error", f"{self.mapping.title}: no record has the metric {metric.name.text}")
         for what, pairs in (("label", self.mapping.labels), ("fact", self.mapping.facts)):

@@ -213,7 +213,7 @@ class FileRecords(Struct):
                         self.whole.say("warning", "the last record is cut off; left out", number)
                     elif pattern in headings:
                         heading |= found.fields
-                    elif not headings and self._takes(found.fields, number):
+                    elif not headings and self._takes(found.fields, number):  # below a heading, labels are missing
                         if self.note and self.file.alike:
                             self.note(self.file.alike, found)
                     else:

@@ -132,6 +132,7 @@ def _alike_lines(lines: Sequence[str]) -> Iterator[_AlikeLines]:
 def _shape(word: str) -> str:
     """Return a word with a NUL in place of its number; `word` without one, `digits` for dates and several numbers."""
     shape = _NUMBER.sub("\0", word)
+    # Digits, and two of the signs of a date or a time.
     is_date = sum(char in ":-/" for char in word) > 1 and "\0" in re.sub(r"\d+", "\0", word)
     if (shape.count("\0") == 1 or "\0/\0" in shape) and not is_date:  # `10/100`
         return shape

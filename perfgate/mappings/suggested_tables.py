@@ -207,7 +207,7 @@ def _keys(data: Mapping[str, Any], path: str) -> MappingDraft | None:
     if any(isinstance(data[key], dict | list) for key in others):
         return None
     with_unit = [key for key in metrics if isinstance(data[key], str) and number(data[key]) is None]
-    if with_unit and len(with_unit) < len(metrics):
+    if with_unit and len(with_unit) < len(metrics):  # the one unit of the mapping is for all keys
         return None
     units = {IN_VALUE if with_unit else written_unit(key) for key in metrics}
     gpu = next((own for key, own in others.items() if is_gpu(key, data[key])), "")

@@ -30,7 +30,7 @@ from perfgate.recorder.writer import Writer, warn_safely
 WARM_UP, KEPT = 5, 3
 #: A loop must have at least this many steps.
 LEAST_STEPS = WARM_UP + 1 + KEPT
-#: Measuring goes on with this step: a callback records some values of the last profiled step in the step after it.
+#: The last call of `LoopWork.step` that counts: until it, a callback may record values of the last unmeasured step.
 _LAST = LEAST_STEPS + 2
 _WARM_UP_CALLS = 2  # of `work_of`, before it profiles
 _PATIENCE_S = 600.0  # the longest time for reading a trace
@@ -220,7 +220,7 @@ class LoopWork:
             raise NotProfiled(f"the loop has fewer than {LEAST_STEPS} steps")
         if self._profile is not None:
             work = self._profile.read(rank)
-            self._measure()  # before: the work belongs to unmeasured steps
+            self._measure()  # first: the work has the numbers of unmeasured steps, and would be dropped
             add(work)
             self.abandon()
 

@@ -188,7 +188,7 @@ class Writer:
         return is_written
 
     def _end(self, why: str) -> None:
-        self.pending, self.due = _Ended(why), 0
+        self.pending, self.due = _Ended(why), 0  # always due: then `write` refuses, too
         _open.discard(self)
 
     def check_open(self) -> None:

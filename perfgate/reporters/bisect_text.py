@@ -98,7 +98,7 @@ def summary(report: BisectReport) -> str:
 
 def unnamed(report: BisectReport) -> list[tuple[float, str]]:
     """Return the probability of all other items and that of no change, each if it is not shown as 0."""
-    count = report.positions - 1 - len(report.suspects)
+    count = report.positions - 1 - len(report.suspects)  # the first item is good, so it changed nothing
     rows = [(report.others, plural(count, f"other {report.noun}")), (report.no_change, "no change")]
     return [row for row in rows if row[0] >= 0.0005]
 

@@ -46,7 +46,7 @@ class _Annotation(Struct, frozen=True):
 def render(report: Report) -> str:
     """Return the report as workflow commands, one per line, the worst first; empty if all verdicts pass."""
     if report.exit_code == 3 and (unread := answer.unread_runs(report)):
-        # Every rule would only repeat the cause.
+        # Every rule would only repeat why nothing was measured.
         aside = [_Annotation("notice", "perfgate", [answer.not_judged(report)])] if report.verdicts else []
         return _commands([*map(_of_problem, unread), *aside])
     groups = [group for group in cause_words.groups(report) if group.verdicts]
@@ -81,7 +81,7 @@ def _of_cause(group: CauseGroup) -> _Annotation:
 
 
 def _of_verdicts(verdicts: Iterable[Verdict]) -> Iterator[_Annotation]:
-    for verdict in sorted(answer.worst_first(verdicts), key=lambda verdict: verdict.exit_code == 0):
+    for verdict in answer.worst_first(verdicts):
         if answer.needs_attention(verdict) or verdict.improved:
             level: _Level = "warning" if answer.needs_attention(verdict) else "notice"
             step = [f"→ {answer.next_step(verdict.next_step)}"] if verdict.next_step.text else []

@@ -122,10 +122,10 @@ def _legend(advice: Advice) -> str:
 def _gap(advice: Advice) -> str:
     """Return what no rule sees, as one sentence; empty if a rule sees the time of a step."""
     step = advice.step
-    if step.metric is None:
-        return f"No rule sees a slowdown: {step.trouble}." if step.trouble else ""
-    if step.trouble is None:
+    if step.trouble is None:  # a rule sees it, or (`init --add`) nobody looked for it
         return ""
+    if step.metric is None:
+        return f"No rule sees a slowdown: {step.trouble}."
     return f"No rule compares the time of a step ({step.metric}): {step.trouble}."
 
 

@@ -88,7 +88,7 @@ def _problems(runs: Sequence[RunSummary]) -> list[list[str]]:
             (first, own), *others = having[one.severity, one.message].items()
             if first != _name(run):
                 continue
-            elsewhere = [name for name, places in others if not places <= own]  # not the same place of one file
+            elsewhere = [name for name, places in others if not places <= own]  # else it is one problem of a file
             more = f" (the same in {listed(elsewhere, _MOST_NAMED)})" if elsewhere else ""
             lines[one_line(f"{one}{more}")] = None
         found.append([*lines])
@@ -109,12 +109,13 @@ def _table(run: RunSummary, problems: Sequence[str], ascii_only: bool, *, verbos
     series = [
         one for one in run.series if _is_listed(run, one.key) and (one.key.without_members(), one.unit) not in spread
     ]
+    # A file of Nsight Compute has hundreds of metrics of each kernel: a short table per kernel replaces the whole one.
     kernels = {} if verbose or run.format != "ncu" else _main_of_kernels(series)
     for kernel, main in kernels.items():
         lines += ["", one_line(clip(kernel, _LONGEST_KERNEL)), *_rows(main, ascii_only)]
     shown = series if verbose else _largest(series)
     lines += ["", *_rows(shown, ascii_only)] if series and not kernels else []
-    if kernels or shown != series:
+    if kernels or shown != series:  # metrics are left out, or names are clipped
         lines += ["", f"--verbose shows all {len(series)} metrics, with the whole names of kernels"]
     lines += _spread_lines(run)
     if run.trace:

@@ -118,7 +118,8 @@ def _text(value: Any, line: str, lists: _Lists, *, ordered: bool = False) -> str
             return known[1]
         kinds, ends = set(map(type, value)), "[]"  # nearly all items are samples or their steps
         if kinds == {float} and min(value) > -1e12 and max(value) < 1e12 and isfinite(sum(value)):
-            # `stable` for all items at once. From here on they are written like whole numbers, which need no rounding.
+            # `stable` for all items at once; a NaN, which `min` and `max` may miss, makes the sum a NaN. From here on
+            # they are written like whole numbers, which need no rounding.
             kinds, value = {int}, rounded(value, 12)
         if kinds == {int}:
             lists[id(whole)] = whole, _JSON(value).decode().replace(",", ", ")

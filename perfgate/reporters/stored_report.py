@@ -135,7 +135,8 @@ def _with_outcomes_of_today(data: dict[str, Any]) -> dict[str, Any]:
     """Return the document with the outcomes of today for `suspect` and `inconclusive`, which older versions wrote.
 
     For an inconclusive verdict, the exit code alone says what `on_inconclusive` made of it. With a reason in
-    BROKEN_PROMISES the answer is open, also at exit code 0 of a rule that only warns.
+    BROKEN_PROMISES the answer is open, also at exit code 0 of a rule that only warns, because a pass promises to
+    exclude `at_worst`.
     """
     data = dict(data)
     verdicts, policy, problems = (data.get(name) for name in ("verdicts", "policy", "problems"))

@@ -188,7 +188,7 @@ def _clause(before: Sequence[str], quantity: str, after: Sequence[str]) -> str |
     compares = any(word in _STRICT or word in _LOWER_BOUND or word == "most" for word in before)
     is_change = any(word in _CHANGE for word in (*before, *rest))
     within = any(get_close_matches(word, ("within",), cutoff=0.75) for word in before)
-    # Only a blank separates a unit from its number, except for % and x.
+    # A quantity without a blank is a share (5%), a factor (1.1x) or has no unit.
     if reference and compares and not is_change and (is_share or " " not in quantity):
         return None  # `at most 95% of baseline` requires an improvement: the message says what to do
     if reference or within or (is_share and is_change):

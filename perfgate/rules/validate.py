@@ -147,7 +147,7 @@ def _position(document: YamlDocument, place: YamlSpan, text: str, start: int, en
     # The text has several lines or escapes: search for the same occurrence of the word.
     before = text.count(word, 0, start)
     for number in range(place.line + block, place.end[0] + 1):
-        column = place.column - (not quoted) if number == place.line else 0
+        column = place.column - (not quoted) if number == place.line else 0  # an index from 0, behind a quote
         while (column := document.lines[number - 1].find(word, column)) >= 0:
             if before == 0:
                 return number, column + 1

@@ -77,11 +77,12 @@ def unrelated_errors(report: Report) -> list[Problem]:
 def unread_runs(report: Report) -> list[Problem]:
     """Return the problems of runs without any metric, if neither another verdict nor causes say more; else nothing.
 
-    "no measurements" is left out if another error of the file says why.
+    "no measurements" is left out if another error of the file says why. Reports only ask at exit code 3: any other has
+    a reason beside the missing measurements.
     """
     waiting = [verdict for verdict in report.verdicts if verdict.outcome != "skipped"]
     errors = [problem for problem in report.problems if problem.severity == "error"]
-    has_more = report.causes is not None or (report.verdicts and not waiting)
+    has_more = report.causes is not None or (report.verdicts and not waiting)  # verdicts that are all skipped say why
     if not errors or has_more or any(verdict.reason != "no-data" for verdict in waiting):
         return []
     explained = {problem.at.file for problem in errors if problem.message != "no measurements"}

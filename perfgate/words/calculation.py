@@ -114,6 +114,7 @@ def _compared(one: Comparison, edge: str, shown: str) -> Iterator[str]:
     sign = -1 if one.is_above else 1  # the lower bound is compared if it has to be above its edge
     estimate, bound = one.estimate, one.estimate + sign * t * one.standard_error
     lucky = ""
+    # Such a gain must not exclude more than an estimate of no change (`Bounds.not_excluded`): it is put at 0.
     if one.asks == "excluded" and sign * estimate < 0 <= sign * bound:
         estimate, bound, lucky = 0.0, sign * t * one.standard_error, " (a gain within the noise counts as 0)"
     relation = "above" if bound > one.edge else "below"

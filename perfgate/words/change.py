@@ -65,7 +65,7 @@ def _open_relation(result: ChangeResult, tolerance: str, *, in_pairs: bool) -> s
     if result.of_numbers.reason == "cannot-exclude":
         doubt, high = format_change(result.not_excluded), max(abs(result.low or 0.0), abs(result.high or math.inf))
         what = f"a change of {doubt} cannot be excluded: the rule accepts doubt up to {worst}"
-        if abs(result.not_excluded or math.inf) > high:  # a gain counts as no change, and even that is not green
+        if abs(result.not_excluded or math.inf) > high:  # wider than shown, or around no change: `Bounds.not_excluded`
             return f"but these runs are too few: {what}"
         return f"so {what}"
     edge = rounded_up(abs(result.not_excluded or result.at_worst))  # every larger change is excluded

@@ -75,14 +75,14 @@ def machine_plots(channels: Sequence[MachineChannel], steps: Ends | None = None)
         traces = [trace for one in channels for trace in one.runs if trace.values]
     drawn = [one for one in channels if any(trace.values for trace in one.runs)]
     x_of: Callable[[MachineTrace], tuple[float, ...]] = attrgetter("steps" if by_step else "times")
-    sides = steps if by_step else svg.ends([x for trace in traces for x in x_of(trace)], room=0.02)
-    if sides is None or not sides[1] > sides[0]:
+    x_ends = steps if by_step else svg.ends([x for trace in traces for x in x_of(trace)], room=0.02)
+    if x_ends is None or not x_ends[1] > x_ends[0]:
         return None
-    x = PictureScale(*sides, _LEFT, _RIGHT)
+    x = PictureScale(*x_ends, _LEFT, _RIGHT)
     label = "step" if by_step else "seconds since the start"
     strips: list[MachineStrip] = []
     for one in reversed(drawn):  # the lowest plot has the numbers and the label of the axis
-        strip = _strip(one, x, sides, x_of, "" if strips else label)
+        strip = _strip(one, x, x_ends, x_of, "" if strips else label)
         strips = [strip, *strips] if strip is not None else strips
     has_levels = any(not trace.values for one in drawn for trace in one.runs)
     drawn_sides = tuple(side for side in _SIDES if any(side == name for strip in strips for name, _ in strip.means))
@@ -90,7 +90,7 @@ def machine_plots(channels: Sequence[MachineChannel], steps: Ends | None = None)
 
 
 def _strip(
-    one: MachineChannel, x: PictureScale, sides: Ends, x_of: Callable[[MachineTrace], tuple[float, ...]], label: str
+    one: MachineChannel, x: PictureScale, x_ends: Ends, x_of: Callable[[MachineTrace], tuple[float, ...]], label: str
 ) -> MachineStrip | None:
     """Return the plot of a quantity, or None if no axis can show it. `x_of` returns the places of a trace on `x`."""
     values = [value for trace in one.runs for value in (*trace.values, trace.mean) if isfinite(value)]
@@ -107,7 +107,7 @@ def _strip(
     # Only the percent sign is shown: the margin has room for four digits.
     bare = unit if unit.symbol == "%" else Unit("", unit.base, unit.factor)
     rows = grid(svg.value_ticks(low, high, bare, 3), y, _RIGHT - _LEFT)
-    shapes = [element("g", rows, transform=f"translate({_LEFT} 0)"), *_verticals(sides, x, label)]
+    shapes = [element("g", rows, transform=f"translate({_LEFT} 0)"), *_verticals(x_ends, x, label)]
     for side in _SIDES:
         for trace in one.runs:
             # A stored report may have fewer places than values.
@@ -141,9 +141,9 @@ def _line(points: Sequence[tuple[float, float]], side: str, *, is_share: bool) -
     return [element("path", d=area, class_=f"{side} area"), line]
 
 
-def _verticals(sides: Ends, x: PictureScale, label: str) -> list[SafeText]:
+def _verticals(x_ends: Ends, x: PictureScale, label: str) -> list[SafeText]:
     """Return the grid of the x axis; below the last picture, its numbers and its label, too."""
-    places = [(x.place(number), number) for number in svg.round_numbers(*sides, 7)]
+    places = [(x.place(number), number) for number in svg.round_numbers(*x_ends, 7)]
     found = [element("path", d=svg.verticals((at for at, _ in places), _TOP, _BOTTOM), class_="grid")]
     if label:
         texts = [

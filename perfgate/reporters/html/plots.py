@@ -70,12 +70,12 @@ def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Ran
     ends = _ends([*_extent(runs, scale), *_scaled([*(run.estimate for run in runs), *allowed], scale)])
     if ends is None:
         return ""
-    sides = (0.4, len(judged) + 0.6)
+    x_ends = (0.4, len(judged) + 0.6)
     starts = [i for i in range(1, len(judged)) if judged[i].standing != judged[i - 1].standing]
 
     def draw(on: Canvas) -> None:
-        on.axes(sides, ends, "run", unit, whole=True)
-        _draw_allowed(on, sides, _scaled(allowed, scale))
+        on.axes(x_ends, ends, "run", unit, whole=True)
+        _draw_allowed(on, x_ends, _scaled(allowed, scale))
         on.lines([[(i + 0.5, ends[0]), (i + 0.5, ends[1])] for i in breaks], "muted", 0.8, dashed=True)
         on.lines([[(i + 0.5, ends[0]), (i + 0.5, ends[1])] for i in starts], "muted", 0.8)
         for run in runs:
@@ -139,9 +139,9 @@ def _draw_steps(on: Canvas, run: RunDetails, scale: float, ends: Point) -> None:
     on.triangles([points[i] for i in run.stalls], "bad" if is_new else "base")
 
 
-def _draw_allowed(on: Canvas, sides: Point, allowed: Iterable[float | None]) -> None:
+def _draw_allowed(on: Canvas, x_ends: Point, allowed: Iterable[float | None]) -> None:
     bounds = [bound for bound in allowed if bound is not None]
-    on.lines([[(sides[0], bound), (sides[1], bound)] for bound in bounds], "bad", 1.2, dashed=True)
+    on.lines([[(x_ends[0], bound), (x_ends[1], bound)] for bound in bounds], "bad", 1.2, dashed=True)
 
 
 def _colour(run: RunDetails) -> str:

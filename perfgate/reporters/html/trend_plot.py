@@ -188,7 +188,7 @@ def described(show: TrendFrame) -> str:
 
 
 def _behind(show: TrendFrame, changes: Sequence[PlottedChange]) -> Iterator[SafeText]:
-    """Yield the elements as high as the plot: effects of open changes, ranges of commits, and marks."""
+    """Yield the elements as high as the plot: effects of changes (open, or gone), ranges of commits, and marks."""
     for change in changes:
         if change.kind in ("open", "gone"):
             yield element("rect", x=change.at, width=change.until - change.at, height=1, class_=f"effect {change.kind}")
