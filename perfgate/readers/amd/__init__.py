@@ -171,7 +171,7 @@ def _launch(calls: Calls, row: Mapping[str, str], agent: str, line: int) -> None
         counter, instance, _ = name.partition("[")
         if instance:
             value = number(text)
-            sums[counter] = sums.get(counter, 0.0) + (math.nan if value is None else value)
+            sums[counter] = sums.get(counter, 0.0) + (math.nan if value is None else value)  # `add` refuses NaN
         elif text:
             calls.add(f"{metric}.{name}", agent, text, line, "1")
     for counter, total in sums.items():

@@ -56,7 +56,8 @@ class _Section(Struct, eq=False):
     values: list[NcclValue] = field(default_factory=list)
     #: The printed average, and its line.
     average: tuple[str, int] | None = None
-    #: True after the last line of the table: the next header is that of another program.
+    #: True after the last line of the table: the next header is that of another program. Before that, a second header
+    #: is taken for the same table.
     is_over: bool = False
     #: The announced sizes, and the number of rows so far.
     sizes: nccl_rows.Announced | None = None

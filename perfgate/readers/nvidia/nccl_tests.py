@@ -153,7 +153,7 @@ class _Block(Struct):
     def invariant(self, value: float) -> float:
         """Return what is equal in all blocks of a size, if `value` is the next of this block.
 
-        For a throughput it is the bits that were moved, and for a busbw the busbw by throughput.
+        For a throughput it is the bits that were moved, and for a busbw the busbw divided by the throughput.
         """
         before = float(self.texts[-1])
         return value * before if len(self.texts) == 1 else value / before if before else 0.0
@@ -164,7 +164,7 @@ class _AllReduceBench:
 
     Ranks of several nodes write at the same time, so their blocks may be mixed. A value that may belong to several
     ranks goes to the rank whose numbers match: throughput times duration is the same for all blocks of one size, and so
-    is busbw divided by throughput.
+    is busbw divided by throughput. The program measures one size, so all its blocks are compared.
     """
 
     def __init__(self) -> None:

@@ -98,7 +98,8 @@ def read(document: InputFile) -> tuple[Run, ...]:
     run.facts |= {"trace_mode": mode} if steps else {}
     asked = steps if document.source.with_calls else None
     trees = (call_tree(tables, asked, make.labels.get("rank", "")),) if asked else ()
-    if steps and not np.isnan(tables.flop).all() and (missed := make.misses_flop()):
+    has_flop = not np.isnan(tables.flop).all()  # False for an empty array, too
+    if steps and has_flop and (missed := make.misses_flop()):
         run.say("warning", f"{missed}: matmul.flop is not available")
     of_steps = (make.of_steps(steps), make.of_flop(steps), Work(make, steps).series()) if steps else ()
     others = make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
