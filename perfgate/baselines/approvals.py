@@ -277,7 +277,7 @@ def _agrees(file: BaselineFile, run: Run) -> bool:
 
 
 def _completed(found: Candidates, stored: StoredRun, run: Run, *, keep_all: bool) -> str | None:
-    """Add the missing data to a stored run; returns a line about it, or None if it is complete."""
+    """Add the missing data to a stored run, whose samples all stay; returns a line about it, or None if complete."""
     file, at = stored.file, found.store.location(stored.path)
     before = {row.key for row in file.series}
     wanted = replace(found.wanted(keep_all=keep_all, only=file.level.adopts), head_bytes=head_bytes(file))
