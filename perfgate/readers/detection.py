@@ -156,7 +156,7 @@ def recognise(source: Source | InputFile, format: str | None = None) -> Recognit
     found = _detect(file, FORMATS) if kind is None else _by_beginning(file, FORMATS)
     if found is None:
         others = plugins().formats
-        found = _detect(file, [one for one in others if one.magic] if kind else others)
+        found = _by_beginning(file, others) if kind else _detect(file, others)
     if found is None:
         why, searched = (kind, None) if kind else not_recognised(file, _WINDOWS[-1])
         return Recognition(None, why, file, searched)

@@ -129,3 +129,9 @@ def test_no_package_is_searched_for_a_format_of_perfgate(inspect):
     log = "[Rank 0] time (ms) | fwd: 1.00 | step: 2.00\n" * 30
     code, output = inspect(text=log, reader="print('imported')")
     assert (code, "imported" in output) == (0, False), output
+
+
+def test_a_binary_file_is_recognised_by_the_signature_of_an_installed_reader(inspect):
+    reader = SOUND.replace("markers=", 'signature=(rb"PK\\x03\\x04mytool", "as mytool does"), markers=')
+    code, output = inspect("--verbose", text="PK\x03\x04mytool\n" + LOG, reader=reader)
+    assert (code, "step_time" in output, "as mytool does" in output) == (0, True, True), output
