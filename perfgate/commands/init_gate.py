@@ -106,7 +106,7 @@ def gate_from_runs(first: FirstRuns, gate: FirstGate, *, without_step: bool = Fa
         # Pairs have no baseline, so no GPU can be missing from it.
         noticed=(*first.noticed, *([] if is_paired else unknown_gpu(runs, first.facts, DEFAULT_IDENTITY))),
     )
-    if advice.step.is_noisy and not is_paired and not without_step:
+    if advice.step.is_noisy and not is_paired and not without_step:  # `init` checks the suite's name by the starter
         return replace(gate, state="too-noisy"), {gate.rules: starter(first.suite).encode()}
     if not advice.rules:
         why = "\n".join(f"  {one.reason}: {', '.join(one.metrics[:5])}" for one in advice.left_out)

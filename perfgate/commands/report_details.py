@@ -35,8 +35,8 @@ def causes_of(
     """Return the causes of the change, with the verdicts that each explains; None if both sides have no trees to align.
 
     `components`: the metrics in the derived metrics of verdicts. `metrics`: those that changed without a rule.
-    `paired`: run i of both sides took its steps by turns; stalled steps stay then. A `partial` base run (another
-    level has its other metrics) only counts with the time of the step.
+    `paired`: run i of both sides took its steps by turns; stalled steps stay then. A `partial` base run, whose other
+    metrics come from another level, counts only if it has the time of the step.
     """
     whole = [run for run in base if not run.partial or any(one.key.metric == "step.time" for one in run.series)]
     devices = [{run.environment["gpu"] for run in side if "gpu" in run.environment} for side in (base, new)]

@@ -86,7 +86,7 @@ def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = 
     """Return the shortest next step after the outcome of a change from a reference."""
     if result.of_numbers.outcome == "fail":
         return accept_change(accept, reference)
-    if result.outcome == "pass" or result.of_numbers.outcome != "undecided":
+    if result.outcome == "pass" or result.of_numbers.outcome != "undecided":  # a deciding doubt has its own step
         return hold_gain(accept) if result.improved else NO_STEP
     if result.at_worst is not None and (step := _promise_next_step(result)):
         return step

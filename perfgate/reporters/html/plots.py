@@ -119,7 +119,7 @@ def timeline(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range
         _draw_allowed(on, steps, _scaled(allowed, scale))
         if settled:
             on.span(steps[0], max(settled), "ink", 0.1)
-        for run in sorted(drawn, key=lambda run: (run.standing == "new", run.judged)):
+        for run in sorted(drawn, key=lambda run: (run.standing == "new", run.judged)):  # judged new runs on top
             _draw_steps(on, run, scale, ends)
 
     return Canvas(220).picture(draw)

@@ -97,7 +97,10 @@ class TrendFrame(Struct, frozen=True):
         return math.log(value) if self.is_log else value
 
     def boundary(self, index: int) -> float:
-        """Return the place between a run of the series and the one before it, or the end of the series."""
+        """Return the place between a run of the series and the one before it, or the end of the series.
+
+        A series with the first or the newest run of its environment reaches to that end of the axis.
+        """
         if index == 0:
             return self.left if self.at[0] == 0 else self.at[0] - 0.5
         if index < len(self.at):
