@@ -143,7 +143,7 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
         page.paragraph(verdict.message, "dim", indent=INDENT)
     elif verdict.improved and verdict.next_step.text:
         page.paragraph(f"→ {answer.next_step(verdict.next_step)}", indent=INDENT)
-    shown = {
+    shown = {  # the facts that have a line of their own here
         "note": verbose or (answer.shows_notes(verdict) and verdict.outcome != "undecided"),
         **dict.fromkeys(("why", "owner"), has_details),
         "data": verbose,
