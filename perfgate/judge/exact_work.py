@@ -98,7 +98,7 @@ def _values(series: Series) -> FloatArray | None:
 
 
 def _would_be_seen(metric: str, member: Member, view: RunView) -> bool:
-    """Return whether a run without a labelled count would have it, if a step had made such calls."""
+    """Return whether a run recorded the calls of a rank or device, so that an absent count of them is 0."""
     wanted = dict(member)
     return any(
         all(key.label(name) in (None, value) for name, value in wanted.items())

@@ -197,7 +197,7 @@ def _count(series: Series) -> float:
 
 
 def _part_names(expression: Expression, metrics: Mapping[str, DerivedMetric], known: Sequence[str]) -> list[str]:
-    """Return the names of the parts of a metric: the terms of a sum, or the `known` metrics inside of the metric."""
+    """Return the names of the parts of a metric: the terms of a sum, or the outermost `known` metrics inside of it."""
     if isinstance(expression, Selector) and expression.pattern in metrics:
         expression = metrics[expression.pattern].expression
     if not isinstance(expression, Selector):

@@ -53,16 +53,15 @@ def attribution(verdict: Verdict, values: Mapping[str, Sequence[float | None]], 
     tolerance = math.log1p(verdict.tolerance)
     code, environment, interaction = effects.code, effects.environment, effects.interaction
     large = [one for one in (code, environment) if _is_large(one, tolerance)]
-    # The last arguments: repetitions, confidence, whether both effects are large or excluded, the missing combination.
     return Attribution(
         _word(effects, large, verdict),
         _relative(code),
         _relative(environment),
         _relative(interaction) if interaction and _is_large(interaction, tolerance) else None,
-        len(logs["base"]),
-        1 - ERROR_RATE,
-        all(one in large or max(-one.low, one.high) < tolerance for one in (code, environment)),
-        next((cell for cell in MIXED if cell not in logs), None),
+        repetitions=len(logs["base"]),
+        confidence=1 - ERROR_RATE,
+        settled=all(one in large or max(-one.low, one.high) < tolerance for one in (code, environment)),
+        missing=next((cell for cell in MIXED if cell not in logs), None),
     )
 
 

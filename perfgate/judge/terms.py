@@ -147,7 +147,7 @@ class ChangeTerms(Struct, frozen=True, kw_only=True):
         return Margin.of_ratio(self.applied_tolerance(base_value), self.worse)
 
     def doubted(self, base_value: float) -> Margin:
-        """Return the margin of `at_worst`, which green excludes: at least the tolerance, for a fall less than 100 %."""
+        """Return the margin of `at_worst`, which green excludes: at least the tolerance; a fall is less than 100 %."""
         tolerance = self.applied_tolerance(base_value)
         found = max(_relative(*self.widened, base_value), tolerance)
         fits = self.worse == "up" or found < 1  # otherwise a fall of half the way from the tolerance to 100 %

@@ -62,7 +62,7 @@ def of_change(
             yield comparison("a-change", Reach.of(bounds.red.change, bounds.no_change), None, red=True)
         beyond = comparison("beyond", bounds.red, tolerated, red=True)
         if found.outcome == "fail" and not found.suspect and not beyond.holds:
-            # The estimate itself is compared: a bound without distance.
+            # At the last look `_is_alarm` (`change.py`) compares the estimate itself: a bound without distance.
             yield comparison("beyond-at-worst", Reach(bounds.red.change, 0.5, 0.0), doubted, red=True)
         else:
             yield beyond
