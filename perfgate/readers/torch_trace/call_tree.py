@@ -24,7 +24,7 @@ from perfgate.readers.torch_trace.call_nodes import NOT_CARRIED, CallNodes, Carr
 from perfgate.readers.torch_trace.event_fields import Float64, Int64, is_step
 from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.steps import Steps, index_at, step_of
-from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, Allocations, Frames, Ids, Threads
+from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, MEMSET, Allocations, Frames, Ids, Threads
 
 _SECOND = 1e9
 #: The most slices of time, and about how many calls a slice has.
@@ -77,11 +77,11 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
     parents[is_launched] = launchers[steps.calls[is_launched]]
     step[is_launched] = step_of(steps.issued[is_launched], steps)
     names: tuple[NodeKind, ...] = ("kernel", "communication", "copy")
-    kind = np.full(len(device.start), 2)  # an index of these names
-    kind[device.kind == KERNEL] = collective_kernels(tables, "corrected")  # 0 or 1
+    node_kind = np.full(len(device.start), 2)  # an index of these names
+    node_kind[device.kind == KERNEL] = collective_kernels(tables, "corrected")  # 0 or 1
     texts = [stable_name(text) for text in device.names.texts]
     width = max(len(texts), 1)
-    pairs, inverse = np.unique(kind * width + device.name, return_inverse=True)  # of a kind and a name
+    pairs, inverse = np.unique(node_kind * width + device.name, return_inverse=True)  # of a kind and a name
     numbers = [nodes.name(texts[pair % width], names[pair // width]) for pair in pairs.tolist()]
     if not numbers:
         return None
@@ -89,7 +89,7 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
     nodes.add_calls(found, step, device.start, device.end - device.start, thread=-1)
     # kernels, copies, memsets, collectives: a moment counts for the first kind of these that runs, and of its events
     covered = NOTHING  # for the one that began first
-    for chosen in (kind == 0, (kind == 2) & (device.kind == MEMCPY), (kind == 2) & (device.kind != MEMCPY), kind == 1):
+    for chosen in (node_kind == 0, device.kind == MEMCPY, device.kind == MEMSET, node_kind == 1):
         rows = np.flatnonzero(chosen)
         rows = rows[np.argsort(device.start[rows], kind="stable")]
         start, end = device.start[rows], device.end[rows]

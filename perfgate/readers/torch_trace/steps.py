@@ -104,16 +104,16 @@ class _Launches:
 
     def __init__(self, runtime: Runtime, device: Device, chosen: Mask) -> None:
         order = np.argsort(device.correlation, kind="stable")
-        known, begins, counts = np.unique(device.correlation[order], return_index=True, return_counts=True)
+        ids, begins, counts = np.unique(device.correlation[order], return_index=True, return_counts=True)
         #: For each group: the start of its first event, the end of its last one, and the number of events.
         self.first = np.minimum.reduceat(device.start[order], begins) if len(begins) else begins
         self.last = np.maximum.reduceat(device.end[order], begins) if len(begins) else begins
         self.counts: Int64 = counts
         #: For each device event: its end and its group.
-        self.event_ends, self.event_groups = device.end, np.searchsorted(known, device.correlation)
-        at = np.minimum(np.searchsorted(known, runtime.correlation), len(known) - 1)
+        self.event_ends, self.event_groups = device.end, np.searchsorted(ids, device.correlation)
+        at = np.minimum(np.searchsorted(ids, runtime.correlation), len(ids) - 1)
         # an absent correlation is negative, and matches nothing
-        matches = (runtime.correlation >= 0) & (known[at] == runtime.correlation) if len(known) else False
+        matches = (runtime.correlation >= 0) & (ids[at] == runtime.correlation) if len(ids) else False
         calls = np.flatnonzero(chosen & matches)
         #: For each call that launched something, by start: its row, its start, its end and its group.
         self.calls = calls[np.argsort(runtime.start[calls], kind="stable")]
