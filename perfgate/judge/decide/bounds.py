@@ -148,7 +148,8 @@ class Bounds(Struct, frozen=True):
         """Return the margin that the sharp bound has to exceed."""
         if self.gross is None:
             return tolerated
-        size = min(self.gross, _LARGEST_FALL) if tolerated.worse == "down" else self.gross
+        fall = min(self.gross, max(_LARGEST_FALL, tolerated.size))
+        size = fall if tolerated.worse == "down" else self.gross
         return Margin.of_ratio(size, tolerated.worse)
 
     def is_sharp(self, tolerated: Margin) -> bool:
