@@ -99,6 +99,7 @@ class BucketStore:
         """Create an object in one step. Raises OSError (FileExistsError if it exists) and UnsafeName."""
         key = self._key(path)
         self._listed.clear()
+        self._sizes.pop(path, None)  # that of the object before
         try:
             self._files.pipe_file(key, data, mode="overwrite" if replace else "create")
         except FileExistsError:

@@ -266,7 +266,7 @@ def environments(store: Store, suite: str) -> tuple[list[str], list[Problem]]:
     paths, problems = store.paths(suite)
     # the last part of `SUITE/` is in the place of an environment; a problem in a deeper place is reported by the reader
     # of that environment
-    depth = len(str(store.location(f"{suite}/")).split("/"))
+    depth = len(str(store.location(suite)).split("/")) + 1
     refused = [problem for problem in problems if len(problem.at.file.split("/")) <= depth]
     return sorted({path.split("/")[1] for path in paths if kind_of(path) in ("run", "prior")}), refused
 

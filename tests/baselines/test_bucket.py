@@ -93,6 +93,9 @@ def test_of_two_writers_of_one_name_the_second_is_told(bucket: str) -> None:
     assert other.read("suite/env/level/run.json") == b"one"
     with pytest.raises(UnsafeName):
         one.write("../run.json", b"")
+    one.paths()  # the sizes are known now
+    one.write("suite/env/level/run.json", b"longer", replace=True)
+    assert one.read("suite/env/level/run.json") == b"longer"
     one.remove("suite/env/level/run.json")
     assert other.paths() == ([], [])
 

@@ -75,6 +75,17 @@ def test_links_in_the_commit_are_refused(repository: Repository, perfgate: Comma
     assert "links are not followed" in " ".join(done.said.split())
 
 
+def test_a_link_in_the_place_of_another_environment_is_said(
+    repository: Repository, perfgate: Command, folder: Path
+) -> None:
+    (folder / "baselines" / "default" / "another").symlink_to(folder)
+    here = perfgate("check", "first1.json")
+    repository.commit("linked")
+    done = perfgate("check", "first1.json", "--policy-ref", "HEAD")
+    assert done.code == here.code == 3
+    assert all("default/another" in one.said for one in (here, done))
+
+
 def test_a_link_in_the_working_tree_does_not_lead_the_commit_astray(
     repository: Repository, perfgate: Command, folder: Path
 ) -> None:
