@@ -27,6 +27,7 @@ from perfgate.history.records import id_of_files, refuse_line_breaks, values_of
 from perfgate.history.store import (
     add,
     commits_of_same_files,
+    file_without_commit,
     known_ids,
     listed,
     read_file,
@@ -238,6 +239,9 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
         if own != "none" and (others := sorted({*known} - same - {"none"})):
             step = "name the commit that it measured: --head SHA"
             raise Refused(f"{run.name} is in the history already, as a run of commit {others[0]}; {step}", 3)
+        if "none" in known and not same:
+            step = f"remove {file_without_commit(store, record)}, then add it again"
+            raise Refused(f"{run.name} is in the history already, without its commit: {step}", 3)
         path = None if same else add(store, record, left_out)
         if path is None:
             lines.append(f"{run.name} is in the history already")
