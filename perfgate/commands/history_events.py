@@ -32,6 +32,7 @@ from perfgate.workspace.surroundings import known_to_git
 
 #: Weights & Biases sends no reports about itself.
 _QUIET = {"WANDB_ERROR_REPORTING": "false"}
+_NEWEST = "--newest is for openmetrics; {} has every number"
 #: The most stored runs on each side of an event that are searched for causes, and the most causes that are named.
 _RUNS, _CAUSES = 5, 3
 
@@ -157,6 +158,8 @@ def export(metric: str | None, tool: str, target: str | None, newest: bool, plac
     for fault in output_faults(outputs, (place.baselines, *place.rules)).values():
         raise Refused(fault)
     found = show(place, metric)
+    if is_service and newest:
+        raise Refused(_NEWEST.format(tool))
     if is_service:
         say(send(found, tool, target))
         return complain(found.problems)
@@ -181,7 +184,7 @@ def _exported(found: LoadedHistory, format: str, place: HistoryPlace, *, is_newe
     if format == OPENMETRICS:
         return render_openmetrics(found, told_events(place)[0], newest_alone=is_newest)
     if is_newest:
-        raise Refused(f"--newest is for {OPENMETRICS}; {format} has every number")
+        raise Refused(_NEWEST.format(format))
     try:
         return FILES[format](found)
     except ImportError as error:

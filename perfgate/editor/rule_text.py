@@ -249,7 +249,8 @@ def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Itera
     counts = [name for name in metrics if name.startswith("work.") and can_begin(written, before + name)]
     yield from ((name, "metric", metrics[name]) for name in counts)  # `no more work.syncs`
     words_before = ((quoted or word) for quoted, word in _WORDS_BEFORE.findall(before))
-    base = next((metrics[word] for word in words_before if word in metrics), None)  # the unit of the metric
+    bases = {unit.base for unit in UNITS.values()}  # the meaning of a measured metric is its base unit
+    base = next((metrics[word] for word in words_before if metrics.get(word) in bases), None)
     for symbol, unit in UNITS.items():
         if (base in (None, unit.base) or symbol == "%") and can_begin(written, before + symbol):
             yield symbol, "unit", f"a unit of {unit.base}" if unit.base != "1" else "a share or a factor"
@@ -257,7 +258,7 @@ def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Itera
         if can_begin(written, before + name):
             yield name, "statistic", meaning
     for words, kind, meaning in _WORDS:
-        # `and` can join a second tolerance, which the grammar knows by its number.
+        # `and` can join a second tolerance, but parses only with its number.
         if can_begin(written, before + words) or (words == "and" and can_begin(written, f"{before}and 1 s")):
             yield words, kind, meaning
 

@@ -40,6 +40,7 @@ PLACES = [
     ("- forward under 50 |", ["ms", "s", "and", "%"], ["MB", "forward", "of baseline"]),
     ("- forward under 50m|", ["ms", "min"], ["s", "MB"]),
     ("- memory.allocated under 50 |", ["MB", "GiB"], ["ms"]),
+    ("- share under 50 |", ["%", "ms"], []),
     ("- unknown under 50 |", ["MB", "ms", "/s"], ["forward"]),
     ("- forward under 50 ms |", ["and", "on the worst rank"], ["ms", "of baseline"]),
     ("- forward within 5% |", ["of baseline", "of anchor", "of the median rank", "and"], ["under", "ms"]),

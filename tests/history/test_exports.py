@@ -128,6 +128,7 @@ def test_openmetrics_of_the_newest_run_has_no_time(team: Path, perfgate: Command
     (sample,) = [line for line in done.out.splitlines() if line.startswith("perfgate_seconds{")]
     assert sample.endswith("} 0.11")
     assert perfgate("history", "export", "--newest").code == 2
+    assert "wandb has every number" in perfgate("history", "export", "--newest", "--format", "wandb").err
 
 
 def test_data_js_has_a_suite_for_each_direction(folder: Path, perfgate: Command) -> None:
