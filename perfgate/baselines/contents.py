@@ -108,7 +108,10 @@ class _Metric(Struct, frozen=True, dict=True):
 
     @cached_property
     def speaking(self) -> _Rows:
-        """The samples of the ranks that represent the run by the statistics of rules, and the statistics of others."""
+        """The samples of the ranks that represent the run by the statistics of rules, and the statistics of others.
+
+        Such a rank is called a speaking one; an outline is one statistic of every rank.
+        """
         if max(len(one.values) for one in self.members.values()) > KEEP_WHOLE:
             return self.summary  # thinned samples would not have the value by which the rank is chosen
         return self._without_samples(OUTLINES, speakers(self._outlines(self._asked)) if self._sampled else ())
@@ -252,7 +255,7 @@ def _filled(others: Sequence[_Metric], wanted: Wanted, named: int, tree: int) ->
     """
     chosen: dict[Key, _Rows] = {}
     used = named + tree
-    is_usual = named < USUAL_BYTES // 2 or (tree and wanted.head_bytes + used <= USUAL_BYTES)
+    is_usual = named < USUAL_BYTES // 2 or wanted.head_bytes + used <= USUAL_BYTES
     usual = USUAL_BYTES if is_usual else MOST_BYTES
     room = min(wanted.most_bytes, usual) - wanted.head_bytes - used
     ordered = _by_time(others)

@@ -125,7 +125,7 @@ def find_slowdowns(
     middle = np.median(new.wall, axis=1) - np.median(base.wall, axis=1)
     of_runs = noise.relative * np.minimum(before, after) / np.sqrt(min(base.runs, new.runs))
     error = np.hypot(time_errors(base, new), of_runs)
-    change = after - before * np.exp(noise.shift)  # without the part that all nodes of a class have
+    change = after - before * np.exp(noise.shift)  # `shift`: the log ratio of all nodes of the host or device
     step = max(before.sum(), after.sum())
     found: list[tuple[int, CauseKind]] = []
     masks = classes(alignment)
@@ -139,7 +139,7 @@ def find_slowdowns(
         # a call that waits for the device has no work of its own
         own = not SYNCS.fullmatch(alignment.nodes[node].name) and is_slower_itself(node, float(change[node]), speed)
         if is_host[node] and not is_input(node, alignment) and not own:
-            continue  # it only waits for the device, or for the whole host
+            continue  # its change follows from the device, or from a host that is slower as a whole
         found.append((node, slowdown_kind(node, float(change[node]), alignment)))
     return found
 
@@ -206,7 +206,7 @@ def many_swaps(findings: Sequence[Finding], alignment: Alignment) -> list[Findin
     return swaps if len(swaps) >= _OPERATORS and is_most else []
 
 
-#: A change of the peak below both is noise of the allocator.
+#: A change of the peak below the larger of these two, in bytes and as a share of the peak, is noise of the allocator.
 _LEAST_BYTES = 1 << 20
 _LEAST_SHARE = 0.05
 #: A place explains at least this part of the change. If none does, the memory was allocated before the trace.
@@ -239,7 +239,7 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
     where = alignment.path(node)
     lines = [line for line in alignment.children[node] if _is_line(alignment.nodes[line])]
     is_place = bool(lines) and grown[node] >= _EXPLAINED * abs(change)
-    # a snapshot has the size of each line; elsewhere the change of the whole peak is shown
+    # only a snapshot has the size of each line; without lines, the change of the whole peak is shown
     size = math.copysign(float(grown[node]), change) if is_place else change
     noise = _LEAST_SHARE * min(base.peak, new.peak)
     cause = Cause("memory", where, "memory", size, low=size - noise, high=size + noise, share=1.0, places=(where,))

@@ -23,7 +23,7 @@ WITHOUT_NOISE = ("1", "count", "B", "FLOP")
 _ENOUGH_BITS = 40
 #: Runs are copies if more than this share of their values is equal, up to this relative error: six digits.
 _COPIED, _DIGITS = 0.5, 1e-6
-#: Values times a factor in this range are a copy. A copy that is worse by more seldom passes.
+#: Values times a factor in this range are a copy. A copy that is worse by more seldom passes its rule.
 _FACTORS = 0.8, 1.05
 #: The rarity of very many values is computed from the first of them, this many.
 _TELLING = 1 << 16
@@ -107,7 +107,8 @@ def _equal_but_for_a_factor(one: FloatArray, other: FloatArray) -> BoolArray:
 def _bits_of_outlines(run: Run, other: Run) -> float | None:
     """Return the bits in which outlined metrics (kept without their values) of two runs agree; None if they differ.
 
-    If only one run has outlines, they differ from a stored summary in the other run, and add 0 bits otherwise.
+    An outline cannot be compared with a stored summary: such runs count as different. Otherwise the outlines of one run
+    alone add 0 bits.
     """
     one, two = run.outlines, other.outlines
     if one is None or two is None:
