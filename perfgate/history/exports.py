@@ -163,7 +163,7 @@ def render_openmetrics(
         for event in events:
             about = {"event": event.id, "kind": event.kind, "state": event.state, "metrics": str(len(event.changes))}
             lines.append(f"perfgate_event_seconds{{{_labelled(about)}}} {_milliseconds(event.likely.time) // 1000}")
-    return "".join(f"{line}\n" for line in [*lines, "# EOF"]).encode("utf-8", "backslashreplace")
+    return "".join(f"{line}\n" for line in [*lines, "# EOF"]).encode()
 
 
 def _head(family: str, what: str, unit: str) -> Sequence[str]:

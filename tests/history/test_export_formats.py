@@ -166,6 +166,7 @@ def test_a_package_that_is_absent_is_named(
 
 def data_js(found: LoadedHistory) -> dict[str, Any]:
     text = render_benchmark_data(found).decode()
+    assert text.splitlines()[1].startswith('  "')
     assert text.startswith("window.BENCHMARK_DATA = {\n  ")
     assert text.endswith("}\n")
     document: dict[str, Any] = json.loads(text.removeprefix("window.BENCHMARK_DATA = "))
