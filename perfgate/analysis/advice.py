@@ -250,7 +250,7 @@ def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> li
     speeds = [one.metric for one in found.rules if known[one.metric][0].unit in SPEEDS and one.tolerance <= _STEADY]
     steady = [name for name in speeds if not name.startswith(DETAILS)]
     longest = [name for name in order if known[name][0].unit in SPEEDS][:1]
-    if steady and any(known[name][0].unit != "s" for name in [*steady, *longest]):  # a rate is no part of a step
+    if steady and any(known[name][0].unit != "s" for name in [*steady, *longest]):  # a rate counts the whole step
         return steady[:_MOST_PARTS]
     return list(dict.fromkeys([*longest, *steady]))[:_MOST_PARTS]
 

@@ -1,4 +1,4 @@
-"""What the script of a step does with the exit code of the gate.
+"""Find scripts of CI jobs that drop the exit code of the gate.
 
 GitHub runs a script with `bash -e`, without `pipefail`. With `shell: bash`, it sets `pipefail`, too:
 https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-syntax#jobsjob_idstepsshell.
@@ -86,7 +86,7 @@ def _dropped(commands: list[tuple[str, str]], at: int, shell: str) -> str | None
 
 
 def _is_argument(text: str) -> bool:
-    """Return whether the output of a gate is an argument of the command, which then hides the exit code."""
+    """Return whether the gate runs inside an argument of a command: then the exit code is that of the command."""
     before = text[: text.index("perfgate")]
     is_inner = ("$(" in before and ")" not in before.rpartition("$(")[2]) or before.count("`") % 2 == 1
     return is_inner and not _VALUE.fullmatch(before) and "$?" not in text

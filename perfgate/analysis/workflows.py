@@ -40,7 +40,7 @@ _HARMLESS = ("security-events",)
 
 
 def workflow_attacks(document: Any, locate: Locate) -> list[Attack]:
-    """Return the attacks that would turn the gate of a workflow green; none for one that judges no pull request."""
+    """Return the attacks that would turn the gate of a workflow green; none if it judges no pull requests."""
     found: list[Attack] = []
     for job in (jobs := _jobs_of_pulls(document, locate)):
         found += job.of_token(document.get("permissions"))

@@ -55,7 +55,7 @@ class Noise(Struct, frozen=True):
 
     @property
     def device_effect(self) -> float:
-        """How much the common shift of all kernels changes the step, in s: the clock differs between processes."""
+        """The time of the step, in s, that changes because all kernels are slower or faster: the clock has changed."""
         device = classes(self.alignment)["device"]
         return abs(float((self.alignment.base.times * np.expm1(self.shift))[device].sum()))
 
@@ -222,13 +222,13 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         """The nodes of the timer that a rest belongs to; for `not timed`, the rest of the step, those of all timers."""
         if not self.alignment.children[node]:
             return set(range(1, len(self.alignment.nodes)))
-        return self.alignment.subtree([node]) if node else {0}  # node 0 is the step, of which only its own time counts
+        return self.alignment.subtree([node]) if node else {0}  # node 0 is the step: only its own time counts
 
     def _relative(self, sides: list[Floats], scales: list[float], nodes: list[int]) -> tuple[float, float]:
         """The variance between runs of the time of nodes, as a square of a share, and its degrees of freedom.
 
-        `sides`: this time in s in each run of both sides, (runs,). `scales`: `_scale` of both sides, of which the
-        variance is a share: the same time, or for a rest that of its whole timer.
+        `sides`: this time in s in each run of both sides, (runs,). `scales`: `_scale` of both sides. The variance is
+        a share of it: it is the same time, or for a rest that of its whole timer.
         """
         if not self.freedom:
             is_device = all(self.alignment.nodes[node].kind in DEVICE_KINDS for node in nodes)

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from perfgate.baselines.ledger import read_ledger, suites_of_ledger
 from perfgate.baselines.places import HISTORY, MONTH_FILE, UnsafeName, environment_name, newest_history
 from perfgate.baselines.stores import Store, WritableStore, why
-from perfgate.core import Better, Fact, Kind, Location, Problem
+from perfgate.core import Better, Fact, Kind, Problem
 from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
 from perfgate.history.files import REMEDY, HistoryFile, decode, name_of
 from perfgate.history.records import MetricFilter, run_file
@@ -119,17 +119,11 @@ def short_commit(commit: str | None) -> str:
     return (commit or "none")[:12]
 
 
-def commits_of_same_files(store: Store, record: HistoryRecord) -> list[str]:
-    """Return the short commits of the remembered runs of the same files; those of compacted months are left out."""
+def remembered_already(store: Store, record: HistoryRecord) -> dict[str, str]:
+    """Return the paths of the remembered runs of the same files, by short commit; without compacted months."""
     folder = f"{HISTORY}/{record.suite}/{environment_name(record.identity)}"
-    names = (path.removesuffix(".json").split("-") for path in store.paths(folder)[0])  # TIME-COMMIT-ID
-    return [name[-2] for name in names if name[-1] == record.run.id]
-
-
-def file_without_commit(store: Store, record: HistoryRecord) -> Location:
-    """Return the file that has the run without a commit. Raises StopIteration if no file has it."""
-    folder = f"{HISTORY}/{record.suite}/{environment_name(record.identity)}"
-    return store.location(next(path for path in store.paths(folder)[0] if path.endswith(f"-none-{record.run.id}.json")))
+    names = ((path, path.removesuffix(".json").split("-")) for path in store.paths(folder)[0])  # TIME-COMMIT-ID
+    return {name[-2]: path for path, name in names if name[-1] == record.run.id}
 
 
 def write_new(store: WritableStore, path: str, data: bytes) -> bool:

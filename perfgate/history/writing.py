@@ -24,17 +24,7 @@ from perfgate.core.remembered_runs import HistoryRecord, HistoryRun, SeriesName
 from perfgate.core.wording import plural, utf8_text
 from perfgate.history.files import month_file, records_of
 from perfgate.history.records import id_of_files, refuse_line_breaks, values_of
-from perfgate.history.store import (
-    add,
-    commits_of_same_files,
-    file_without_commit,
-    known_ids,
-    listed,
-    read_file,
-    short_commit,
-    tool,
-    write_new,
-)
+from perfgate.history.store import add, known_ids, listed, read_file, remembered_already, short_commit, tool, write_new
 from perfgate.rules.ruleset import Ruleset
 from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import opened
@@ -234,13 +224,13 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
             raise Refused(f"{run.name} has no numbers to remember: see `perfgate inspect {run.source}`", 3)
         refuse_line_breaks(record, run.name)
         # results of one commit must not be remembered as those of another one, too; `none` is an unknown commit
-        known, own = commits_of_same_files(store, record), short_commit(record.run.commit)
+        known, own = remembered_already(store, record), short_commit(record.run.commit)
         same = {one for one in known if one.startswith(own) or own.startswith(one)}  # a user may name fewer digits
         if own != "none" and (others := sorted({*known} - same - {"none"})):
             step = "name the commit that it measured: --head SHA"
             raise Refused(f"{run.name} is in the history already, as a run of commit {others[0]}; {step}", 3)
         if "none" in known and not same:
-            step = f"remove {file_without_commit(store, record)}, then add it again"
+            step = f"remove {store.location(known['none'])}, then add it again"
             raise Refused(f"{run.name} is in the history already, without its commit: {step}", 3)
         path = None if same else add(store, record, left_out)
         if path is None:

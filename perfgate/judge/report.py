@@ -105,7 +105,7 @@ _READINGS, _LEAST_SHARE = ("gpu_temperature_c", "sm_clock_mhz", "memory_clock_mh
 
 
 def fact_changes(case: Case) -> tuple[FactChange, ...]:
-    """Return the facts of which a new run has a value that no base run has, sorted by name.
+    """Return the facts with a new value, one that no base run has; sorted by name.
 
     A fact that one side lacks is left out.
 

@@ -29,9 +29,8 @@ _OF_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GI
 def usual_base(policy: str | None = None) -> tuple[str, str]:
     """Return the hash of the commit that a working tree is compared with, and words for it.
 
-    The commit is the merge base of HEAD with `policy` (the commit of the rules), or else with the main branch; if there
-    is no older merge base, it is HEAD. The words say if both sides are the same code. Raises Refused (3) without git:
-    with the exit code 3.
+    The commit is the merge base of HEAD with `policy` (the commit of the rules), or else with the main branch. Without
+    an older merge base, it is HEAD. The words say if both sides are the same code. Raises Refused (3) without git.
     """
     head = git("rev-parse", "--verify", "HEAD^{commit}", what="HEAD is not a commit").decode().strip()
     for ref in (policy,) if policy else _MAIN:

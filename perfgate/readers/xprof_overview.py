@@ -93,7 +93,7 @@ def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, A
 
 
 def _list(run: RunBuilder, table: Mapping[str, Any], path: Path) -> list[Any]:
-    """Return the list at a path in a table; empty if it is absent, or after an error because it is no list."""
+    """Return the list at a path in a table; empty if it is absent. Anything else is reported, and empty, too."""
     found = table.get(str(path[-1]))
     if found and not isinstance(found, list):
         run.say("error", f"{path[-1]!r} is not a list", path)

@@ -42,7 +42,7 @@ def calculation(verdict: Verdict) -> Iterator[str]:
 
 
 def _is_not_judged(verdict: Verdict) -> bool:
-    """Return whether no numbers led to the outcome: then its message says all."""
+    """Return whether the outcome does not come from numbers; then its message has the reason."""
     return verdict.outcome in ("error", "skipped") and verdict.calculation is None
 
 

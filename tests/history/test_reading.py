@@ -22,13 +22,13 @@ from perfgate.history.store import (
     HistoryColumn,
     add,
     branch_of,
-    commits_of_same_files,
     is_exact,
     known_ids,
     listed,
     places,
     read,
     read_file,
+    remembered_already,
     usable_runs,
     verify,
     write_new,
@@ -156,8 +156,8 @@ def test_the_commits_of_the_runs_of_the_same_files() -> None:
     store = filled(record(7, {"forward": 0.2}, id="1" * 16), record(8, {"forward": 0.1}, id=ONE.run.id), ONE)
     add(store, replace(ONE, run=replace(ONE.run, commit=None)))
     add(store, replace(ONE, suite="bert", run=replace(ONE.run, commit=sha(9))))
-    assert sorted(commits_of_same_files(store, ONE)) == sorted([sha(1)[:12], sha(8)[:12], "none"])
-    assert commits_of_same_files(store, replace(ONE, identity={})) == []
+    assert sorted(remembered_already(store, ONE)) == sorted([sha(1)[:12], sha(8)[:12], "none"])
+    assert remembered_already(store, replace(ONE, identity={})) == {}
 
 
 def test_places_are_folders_of_environments_and_not_the_ledger() -> None:
