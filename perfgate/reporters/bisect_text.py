@@ -14,12 +14,6 @@ from perfgate.reporters.terminal_page import Page
 from perfgate.words import cause_words
 
 SCHEMA = "perfgate.bisect/1"
-#: The sign of each outcome, the same without Unicode, and its style.
-_MARKS = {
-    "found": ("✗", "x", "bold red"),
-    "not-reproduced": ("?", "?", "bold yellow"),
-    "undecided": ("?", "?", "bold yellow"),
-}
 #: The most measured items on a screen, and the most causes.
 _MOST_ROWS, _MOST_CAUSES = 30, 5
 #: The length of the longest bar, and of the shown reason why an item was skipped; a note has the whole reason.
@@ -55,24 +49,21 @@ def percent(probability: float) -> str:
 def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, ascii_only: bool = False) -> str:
     """Return the answer as text: the conclusion, the suspects, everything measured, and the next step."""
     page = Page(width, colour=colour, ascii_only=ascii_only)
-    sign, plain, style = _MARKS[report.outcome]
-    page.paragraph(f"{plain if ascii_only else sign} {report.message}", style)
+    if report.outcome == "found":
+        page.paragraph(page.outcome("fail", report.message), "bold red")
+    else:
+        page.paragraph(page.outcome("undecided", report.message), "bold yellow")
     page.blank()
-    for one in report.suspects:
-        item = one.item
-        about = ", ".join(part for part in (item.subject, item.author, item.date) if part)
-        page.paragraph(f"{percent(one.probability):>7}  {short(item.name)}  {about}", indent=2)
-        if one.position in report.blamed and item.diffstat:
+    for suspect in report.suspects:
+        item = suspect.item
+        about = ", ".join(filter(None, (item.subject, item.author, item.date)))
+        page.paragraph(f"{percent(suspect.probability):>7}  {short(item.name)}  {about}", indent=2)
+        if suspect.position in report.blamed:
             page.paragraph(item.diffstat, "dim", indent=11)  # below the name
     for probability, words in unnamed(report):
         page.paragraph(f"{percent(probability):>7}  {words}", "dim", indent=2)
     if report.measured:
-        page.blank()
-        page.paragraph(f"{report.metric}, {summary(report)}", "bold")
-        for row in report.measured[:_MOST_ROWS]:
-            page.paragraph(_row(report, row, ascii_only=ascii_only), indent=2)
-        if len(report.measured) > _MOST_ROWS:
-            page.paragraph(f"and {len(report.measured) - _MOST_ROWS} more: see --json or --html", "dim", indent=2)
+        _write_measured(page, report)
     if report.causes is not None:
         page.blank()
         page.paragraph(f"What changed: {cause_words.step(report.causes)}", "bold")
@@ -86,10 +77,19 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
     return page.finished()
 
 
+def _write_measured(page: Page, report: BisectReport) -> None:
+    page.blank()
+    page.paragraph(f"{report.metric}, {summary(report)}", "bold")
+    for row in report.measured[:_MOST_ROWS]:
+        page.paragraph(_row(report, row, ascii_only=page.ascii_only), indent=2)
+    if len(report.measured) > _MOST_ROWS:
+        page.paragraph(f"and {len(report.measured) - _MOST_ROWS} more: see --json or --html", "dim", indent=2)
+
+
 def summary(report: BisectReport) -> str:
     """Return how much was measured: `17 runs of 9 of 64 commits, noise of one run 2 %`."""
     runs = plural(report.runs, _run(report))
-    items = sum(one.runs > 0 for one in report.measured)
+    items = len([row for row in report.measured if row.runs > 0])
     text = f"{runs} of {items} of {plural(report.positions, report.noun)}"
     if report.noise is None:
         return text
@@ -116,52 +116,57 @@ def _run(report: BisectReport) -> str:
 
 def _row(report: BisectReport, row: ItemEstimate, *, ascii_only: bool) -> str:
     """Return a measured item as a line; its bar shows the value from the lowest to the highest of all items."""
+    arrow, block = ("<", "#") if ascii_only else ("←", "█")
     name = f"{row.position:>{len(str(report.positions))}}  {short(row.name):<14}"
-    blamed = f"  {'<' if ascii_only else '←'} " if row.position in report.blamed else ""
+    blamed = f"  {arrow}" if row.position in report.blamed else ""
     if row.value is None:
-        why = row.skipped or ""
-        return f"{name} skipped: {why if len(why) <= _REASON else why[:_REASON] + '...'}{blamed}".rstrip()
-    values = [one.value for one in report.measured if one.value is not None]
+        reason = row.skipped or ""
+        if len(reason) > _REASON:
+            reason = reason[:_REASON] + "..."
+        return f"{name} skipped: {reason}{blamed}"
+    values = [other.value for other in report.measured if other.value is not None]
     low, high = min(values), max(values)
     length = 1 + round((_BAR - 1) * (row.value - low) / (high - low)) if high > low else 1
     number, interval = estimate(report, row)
     interval = f"({interval})" if interval else ""
-    bar = ("#" if ascii_only else "█") * length
     runs = plural(row.runs, _run(report))
-    return f"{name}{number:>10} {interval:<28} {runs:<8} {bar}{blamed}".rstrip()
+    return f"{name}{number:>10} {interval:<28} {runs:<8} {block * length}{blamed}"
 
 
 def markdown(report: BisectReport) -> str:
     """Return the answer for an issue or a comment."""
     lines = [f"### {prose(report.message)}", ""]
     if report.suspects:
-        lines += [
-            f"| probability | {report.noun} | author | subject | {prose(report.metric) or 'value'} |",
-            "|--:|---|---|---|---|",
-        ]
-        for one in report.suspects:
-            item, found = one.item, one.estimate
-            measured = ""
-            if found and found.value is not None:
-                measured = f"{value(report, found.value)}, {plural(found.runs, _run(report))}"
-            name = f"**{code(short(item.name))}**" if one.position in report.blamed else code(short(item.name))
-            cells = [percent(one.probability), name, prose(item.author), prose(item.subject), prose(measured)]
-            lines.append(f"| {' | '.join(map(table_cell, cells))} |")
+        lines.append(f"| probability | {report.noun} | author | subject | {prose(report.metric) or 'value'} |")
+        lines.append("|--:|---|---|---|---|")
+        lines += [_table_row(report, suspect) for suspect in report.suspects]
         lines += [f"| {percent(probability)} | {words} | | | |" for probability, words in unnamed(report)]
         lines.append("")
-    between = f"between {code(short(report.first.name))} (good) and {code(short(report.last.name))} (bad)"
-    lines += [f"- {prose(summary(report))}", f"- {between}"]
-    diffstat = next((one.item.diffstat for one in report.suspects if one.position in report.blamed), "")
-    lines += [f"- {prose(diffstat)}"] if diffstat else []
+    lines.append(f"- {prose(summary(report))}")
+    lines.append(f"- between {code(short(report.first.name))} (good) and {code(short(report.last.name))} (bad)")
+    diffstats = [suspect.item.diffstat for suspect in report.suspects if suspect.position in report.blamed]
+    if diffstats and diffstats[0]:
+        lines.append(f"- {prose(diffstats[0])}")
     if report.causes is not None:
         lines.append(f"- **What changed:** {prose(cause_words.step(report.causes))}")
-        lines += [
-            f"  - {prose(cause_words.kind(one))}: {code(cause_words.where(one))} {prose(cause_words.cost(one))}"
-            for one in report.causes.causes[:_MOST_CAUSES]
-        ]
+        for cause in report.causes.causes[:_MOST_CAUSES]:
+            place, cost = code(cause_words.where(cause)), prose(cause_words.cost(cause))
+            lines.append(f"  - {prose(cause_words.kind(cause))}: {place} {cost}")
     lines += [f"- {prose(note)}" for note in notes(report)]
     lines += [f"- **next:** {prose(report.next_step)}", ""]
     return "\n".join(lines)
+
+
+def _table_row(report: BisectReport, suspect: ItemSuspect) -> str:
+    item, estimate = suspect.item, suspect.estimate
+    name = code(short(item.name))
+    if suspect.position in report.blamed:
+        name = f"**{name}**"
+    measured = ""
+    if estimate and estimate.value is not None:
+        measured = f"{value(report, estimate.value)}, {plural(estimate.runs, _run(report))}"
+    cells = [percent(suspect.probability), name, prose(item.author), prose(item.subject), prose(measured)]
+    return f"| {' | '.join(map(table_cell, cells))} |"
 
 
 def json(report: BisectReport) -> str:
@@ -173,11 +178,11 @@ def json(report: BisectReport) -> str:
         "bad": report.last.name,
         **picked(report, "positions", "tolerance", "confidence", "change", "low", "high", "runs", "paired"),
         **picked(report, "noise", "drift_per_hour", "another", "others", "no_change", "more_runs"),
-        "commits": [_suspect(report, one) for one in report.suspects],
+        "commits": [_suspect(report, suspect) for suspect in report.suspects],
         "measured": [
-            {"commit": one.name, **picked(one, "position", "runs"), "estimate": one.value}
-            | picked(one, "low", "high", "skipped")
-            for one in report.measured
+            {"commit": row.name, **picked(row, "position", "runs"), "estimate": row.value}
+            | picked(row, "low", "high", "skipped")
+            for row in report.measured
         ],
         "inside": None if report.inside is None else report.inside.name,
         "notes": list(report.notes),
@@ -187,14 +192,13 @@ def json(report: BisectReport) -> str:
     return encode(document)
 
 
-def _suspect(report: BisectReport, one: ItemSuspect) -> dict[str, Any]:
-    item, found = one.item, one.estimate
+def _suspect(report: BisectReport, suspect: ItemSuspect) -> dict[str, Any]:
+    estimate = suspect.estimate
     return {
-        "commit": item.name,
-        "position": one.position,
-        "probability": one.probability,
-        "blamed": one.position in report.blamed,
-        "runs": found.runs if found else 0,
-        "estimate": found.value if found else None,
-        **picked(item, "author", "date", "subject", "diffstat"),
+        "commit": suspect.item.name,
+        **picked(suspect, "position", "probability"),
+        "blamed": suspect.position in report.blamed,
+        "runs": estimate.runs if estimate else 0,
+        "estimate": estimate.value if estimate else None,
+        **picked(suspect.item, "author", "date", "subject", "diffstat"),
     }

@@ -30,69 +30,71 @@ def render_text(
     """Return one line for each metric, or with `in_full` a paragraph with every change."""
     page = Page(width, colour=colour, ascii_only=ascii_only)
     for place in found.environments:
-        if place.series:
-            page.paragraph(history_words.about(place), "dim")
-            for note in place.notes:
-                page.paragraph(note, "yellow")
-            if in_full and (often := history_words.often_changed(place)):
-                page.paragraph(often, "dim")
+        if not place.series:
+            continue
+        page.paragraph(history_words.about(place), "dim")
+        for note in place.notes:
+            page.paragraph(note, "yellow")
+        if in_full:
+            page.paragraph(history_words.often_changed(place), "dim")
             page.blank()
-            if in_full:
-                _paragraphs(page, place, found.line)
-            else:
-                _list(page, place)
-    if missing := history_words.incomplete(found):
-        page.paragraph(missing, "bold red")
+            for series in place.series:
+                _write_in_full(page, series, found.line)
+        else:
+            page.blank()
+            _list(page, place)
+    page.paragraph(history_words.incomplete(found), "bold red")
     return page.finished()
 
 
 def _list(page: Page, place: run_history.EnvironmentHistory) -> None:
     """Write a line for each metric, the newest changes first."""
-    ordered = sorted(place.series, key=lambda one: str(one.name))
-    ordered.sort(key=lambda one: one.changes[-1].likely.time if one.changes else "", reverse=True)
+    ordered = sorted(place.series, key=lambda series: str(series.name))
+    ordered.sort(key=lambda series: series.changes[-1].likely.time if series.changes else "", reverse=True)
     rows = []
-    for one in ordered:
+    for series in ordered:
         newest = "none"
-        if one.changes:
-            point, likely = one.changes[-1].point, one.changes[-1].likely
+        if series.changes:
+            point, likely = series.changes[-1].point, series.changes[-1].likely
             newest = f"{format_change(point.change)} in {likely.label}, {likely.time[:10]}"
-        drawn = _line(one.values, _SHORT, page.ascii_only)
-        rows.append([str(one.name), str(len(one.runs)), history_words.level_now(one), newest, drawn])
+        drawn = _line(series.values, _SHORT, page.ascii_only)
+        rows.append([str(series.name), str(len(series.runs)), history_words.level_now(series), newest, drawn])
     widths = page.widths([_HEADS, *rows], least=12)
     page.row(_HEADS, widths, "dim")
-    for one, row in zip(ordered, rows, strict=True):
-        is_open = bool(one.changes) and history_words.is_open(one.changes[-1])
+    for series, row in zip(ordered, rows, strict=True):
+        is_open = bool(series.changes) and history_words.is_open(series.changes[-1])
         page.row(row, widths, ["", "dim", "", "red" if is_open else "", ""])
     page.blank()
 
 
-def _paragraphs(page: Page, place: run_history.EnvironmentHistory, line: CommitLine | None) -> None:
-    """Write a paragraph for each metric: its line of bars, its level, and every change."""
-    for one in place.series:
-        page.paragraph(str(one.name), "bold")
-        drawn = _line(one.values, page.width - 4, page.ascii_only)
-        page.paragraph(drawn, indent=2)
-        if one.changes:
-            page.paragraph(_marks(one, len(drawn), page.ascii_only), "dim", indent=2)
-        noise = f", noise between runs {known}" if (known := history_words.noise(one)) else ""
-        page.paragraph(f"{plural(len(one.runs), 'run')}, level {history_words.level_now(one)}{noise}", indent=2)
-        if one.missing_since:
-            last = one.runs[-1]
-            verb = "does" if one.missing_since == 1 else "do"
-            what = f"{plural(one.missing_since, 'newer run')} {verb} not have it"
-            page.paragraph(f"last measured in {last.label} on {last.time[:10]}: {what}", "yellow", indent=2)
-        page.paragraph(history_words.summary(one), indent=2)
-        for change in one.changes:
-            first, *others = history_words.sentences(change, one, line)
-            style = "red" if history_words.is_open(change) else "green" if change.point.worse is False else ""
-            page.paragraph(first, style, indent=2)
-            for text in others:
-                page.paragraph(text, indent=4)
-        if one.changes and (newest := history_words.newest_apart(one)):
-            page.paragraph(newest, indent=2)
-        if command := history_words.search(one):
-            page.paragraph(f"find the commit: {command}", indent=2)
-        page.blank()
+def _write_in_full(page: Page, series: run_history.HistorySeries, line: CommitLine | None) -> None:
+    """Write a paragraph about a metric: its line of bars, its level, and every change."""
+    page.paragraph(str(series.name), "bold")
+    drawn = _line(series.values, page.width - 4, page.ascii_only)
+    page.paragraph(drawn, indent=2)
+    page.paragraph(_marks(series, len(drawn), page.ascii_only), "dim", indent=2)
+    noise = history_words.noise(series)
+    level = f"{plural(len(series.runs), 'run')}, level {history_words.level_now(series)}"
+    page.paragraph(f"{level}, noise between runs {noise}" if noise else level, indent=2)
+    if series.missing_since:
+        last = series.runs[-1]
+        verb = "does" if series.missing_since == 1 else "do"
+        what = f"{plural(series.missing_since, 'newer run')} {verb} not have it"
+        page.paragraph(f"last measured in {last.label} on {last.time[:10]}: {what}", "yellow", indent=2)
+    page.paragraph(history_words.summary(series), indent=2)
+    for change in series.changes:
+        style = "green" if change.point.worse is False else ""
+        if history_words.is_open(change):
+            style = "red"
+        first, *others = history_words.sentences(change, series, line)
+        page.paragraph(first, style, indent=2)
+        for text in others:
+            page.paragraph(text, indent=4)
+    if series.changes:
+        page.paragraph(history_words.newest_apart(series), indent=2)
+    if command := history_words.search(series):
+        page.paragraph(f"find the commit: {command}", indent=2)
+    page.blank()
 
 
 def _line(values: Values, width: int, ascii_only: bool) -> str:
@@ -121,11 +123,11 @@ def _medians(values: Values, width: int) -> list[float]:
     return found
 
 
-def _marks(one: run_history.HistorySeries, width: int, ascii_only: bool) -> str:
-    """Return a line with a mark below the first run of each new level."""
+def _marks(series: run_history.HistorySeries, width: int, ascii_only: bool) -> str:
+    """Return a line with a mark below the first run of each new level; empty without changes."""
     marks = [" "] * width
-    for change in one.changes:
-        marks[min(change.point.index * width // len(one.runs), width - 1)] = "^" if ascii_only else "▲"
+    for change in series.changes:
+        marks[min(change.point.index * width // len(series.runs), width - 1)] = "^" if ascii_only else "▲"
     return "".join(marks).rstrip()
 
 
@@ -134,24 +136,24 @@ def render_json(found: run_history.LoadedHistory) -> str:
     return encode(
         {
             "schema": "perfgate.history-series/1",
-            "series": [_series(one) for one in found.series],
+            "series": list(map(_series, found.series)),
             "notes": [note for place in found.environments for note in place.notes],
             "problems": list(map(problem, found.problems)),
         }
     )
 
 
-def _series(one: run_history.HistorySeries) -> dict[str, Any]:
-    columns = picked(one, "values", "errors", "n", "n_effective")
+def _series(series: run_history.HistorySeries) -> dict[str, Any]:
+    columns = picked(series, "values", "errors", "n", "n_effective")
     return {
-        **picked(one, "suite", "environment"),
-        **series_object(one.name),
-        **picked(one, "unit", "better", "kind", "noise", "missing_since"),
-        "commits": [run.commit for run in one.runs],
-        "times": [run.time for run in one.runs],
-        "tags": {run.commit or run.time: list(run.tags) for run in one.runs if run.tags},
+        **picked(series, "suite", "environment"),
+        **series_object(series.name),
+        **picked(series, "unit", "better", "kind", "noise", "missing_since"),
+        "commits": [run.commit for run in series.runs],
+        "times": [run.time for run in series.runs],
+        "tags": {run.commit or run.time: list(run.tags) for run in series.runs if run.tags},
         **{name: column.tolist() for name, column in columns.items()},
-        "changes": [_change(change) for change in one.changes],
+        "changes": list(map(_change, series.changes)),
     }
 
 
@@ -164,7 +166,7 @@ def _change(change: run_history.HistoryChange) -> dict[str, Any]:
         "commits": change.commits,
         "went_away": None if change.went_away is None else change.went_away.commit or change.went_away.time,
         "approval": approval_object(change.approval),
-        "facts": [list(row) for row in change.facts],
+        "facts": change.facts,
     }
 
 

@@ -44,10 +44,10 @@ def days(runs: tuple[HistoryRun, ...]) -> str:
     return f", {runs[0].time[:10]} to {runs[-1].time[:10]}" if runs else ""
 
 
-def incomplete(found: LoadedHistory) -> str | None:
-    """Return the note of a history with files that cannot be used; None without such files."""
+def incomplete(found: LoadedHistory) -> str:
+    """Return the note of a history with files that cannot be used; empty without such files."""
     if not found.problems:
-        return None
+        return ""
     count = len({problem.at.file for problem in found.problems})
     return f"this history is incomplete: {plural(count, 'file')} cannot be used"
 
@@ -73,17 +73,18 @@ def summary(one: HistorySeries) -> str:
     if not one.changes and (few := one.runs_to_see_a_change):
         return f"too few runs to see a change: {few}"
     if not one.changes:
-        return "no lasting change" + (f" so far: {newest}" if (newest := newest_apart(one)) else "")
+        newest = newest_apart(one)
+        return f"no lasting change so far: {newest}" if newest else "no lasting change"
     count = plural(len(one.changes), "lasting change")
     creep = creeping(one)
     return f"{count}, with 95% intervals" + (f". It creeps: {creep}:" if creep else ":")
 
 
-def newest_apart(one: HistorySeries) -> str | None:
-    """Return how far the newest runs are from the level, if they are too few for a change; else None."""
+def newest_apart(one: HistorySeries) -> str:
+    """Return how far the newest runs are from the level, if they are too few for a change; else nothing."""
     found = one.newest_apart()
     if found is None:
-        return None
+        return ""
     runs, distance = found
     newest = f"the newest {runs} runs are" if runs > 1 else "the newest run is"
     size = format_change(abs(distance)).lstrip("+")
@@ -137,11 +138,11 @@ def doubt(change: HistoryChange) -> str:
     return f" (probability {100 * probability:.0f}%)" if probability < _CERTAIN else ""
 
 
-def often_changed(place: EnvironmentHistory) -> str | None:
-    """Return the facts of the machine that change too often to be named at a change; None if there are none."""
+def often_changed(place: EnvironmentHistory) -> str:
+    """Return the facts of the machine that change too often to be named at a change; empty if there are none."""
     often = [f"{name} ({count} times in {len(place.runs)} runs)" for name, count in changed_facts(place.runs).often]
     if not often or not any(one.changes for one in place.series):
-        return None
+        return ""
     return f"facts that change too often to be named at a change: {', '.join(often)}"
 
 
