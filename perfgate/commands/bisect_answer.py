@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from msgspec import Struct
@@ -51,6 +51,16 @@ class AnswerParts(Struct, frozen=True):
     def noun(self) -> str:
         """The word for an item."""
         return "commit" if self.items.commits else "item"
+
+    @property
+    def metric(self) -> str:
+        """The metric as messages name it."""
+        return self.facts.metric if self.facts else "the metric"
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The names of the first and the last item."""
+        return self.name(0), self.name(len(self.items.names) - 1)
 
     def name(self, position: int) -> str:
         """Return an item as messages name it."""
@@ -116,38 +126,42 @@ def _suspects(parts: AnswerParts, measured: Sequence[ItemEstimate]) -> tuple[Ite
 
 
 def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEstimate, ...]:
-    """Return the mean of every measured item, without drift, with its interval; and every skipped item; in order.
+    """Return an estimate of every item that was measured or skipped, in order.
 
-    Means are those of logarithms. In pairs, all items are measured beside the first one, which is 1 by definition.
+    In pairs, all items are measured beside the first one, which is 1 by definition.
     """
     groups: dict[int, list[StoredMeasurement]] = {}
-    for one in parts.folder.searched:
-        groups.setdefault(one.position, []).append(one)
-    drift = posterior.drift if posterior else 0.0
-    found = []
-    if 0 not in groups and (pairs := sum(one.paired and one.skipped is None for one in parts.folder.searched)):
-        found.append(ItemEstimate(0, parts.items.names[0], pairs, 1.0, 1.0, 1.0))
-    for position, stored in sorted(groups.items()):
-        logs = [one.log_value - drift * parts.folder.measurement(one).hours for one in stored if one.skipped is None]
-        why = next((one.skipped for one in stored if one.skipped is not None), None)
-        name = parts.items.names[position]
-        if not logs:
-            found.append(ItemEstimate(position, name, 0, None, None, None, why))
-            continue
-        mean = fmean(logs)
-        if posterior is None:  # the noise is not known yet
-            found.append(ItemEstimate(position, name, len(logs), math.exp(mean), None, None, why))
-            continue
-        within = fmean(one.within for one in stored if one.skipped is None)  # the variance within a measurement
-        freedom = posterior.model.d0 + len(parts.folder.searched) - 2  # the levels before and after are estimated
-        error = math.sqrt((posterior.noise**2 + within) / len(logs))
-        margin = t_quantile(max(freedom, 1.0), (1 + _CONFIDENCE) / 2) * error
-        low, value, high = (math.exp(mean + part) for part in (-margin, 0.0, margin))
-        found.append(ItemEstimate(position, name, len(logs), value, low, high, why))
-    return tuple(found)
+    for measurement in parts.folder.searched:
+        groups.setdefault(measurement.position, []).append(measurement)
+    estimates = [_estimate(parts, position, groups[position], posterior) for position in sorted(groups)]
+    pairs = [one for one in parts.folder.searched if one.paired and one.skipped is None]
+    if pairs and 0 not in groups:
+        estimates.insert(0, ItemEstimate(0, parts.items.names[0], len(pairs), 1.0, 1.0, 1.0))
+    return tuple(estimates)
 
 
-def _words(parts: AnswerParts, suspects: tuple[ItemSuspect, ...]) -> tuple[str, str]:
+def _estimate(
+    parts: AnswerParts, position: int, stored: Sequence[StoredMeasurement], posterior: Posterior | None
+) -> ItemEstimate:
+    """Return the mean of the logarithms of an item's measurements, without drift; its interval needs a posterior."""
+    name = parts.items.names[position]
+    why = next((one.skipped for one in stored if one.skipped is not None), None)
+    made = [one for one in stored if one.skipped is None]
+    if not made:
+        return ItemEstimate(position, name, 0, None, None, None, why)
+    if posterior is None:  # the noise is not known yet
+        value = math.exp(fmean(one.log_value for one in made))
+        return ItemEstimate(position, name, len(made), value, None, None, why)
+    mean = fmean(one.log_value - posterior.drift * parts.folder.measurement(one).hours for one in made)
+    within = fmean(one.within for one in made)  # the variance within a measurement
+    freedom = posterior.model.d0 + len(parts.folder.searched) - 2  # the levels before and after are estimated
+    error = math.sqrt((posterior.noise**2 + within) / len(made))
+    margin = t_quantile(max(freedom, 1.0), (1 + _CONFIDENCE) / 2) * error
+    value, low, high = math.exp(mean), math.exp(mean - margin), math.exp(mean + margin)
+    return ItemEstimate(position, name, len(made), value, low, high, why)
+
+
+def _words(parts: AnswerParts, suspects: Sequence[ItemSuspect]) -> tuple[str, str]:
     """Return the conclusion, and the next step."""
     result = parts.result
     if result is None or result.posterior is None:
@@ -156,39 +170,57 @@ def _words(parts: AnswerParts, suspects: tuple[ItemSuspect, ...]) -> tuple[str, 
         if why == USED_UP:
             step = "repeat the same command with a larger --max-runs or --time-budget: it goes on from here"
         return f"nothing was searched: {why}", step
-    metric = parts.facts.metric if parts.facts else "the metric"
     size = f"{format_change(result.change)} ({format_change(result.low)} to {format_change(result.high)})"
-    first, last = parts.name(0), parts.name(len(parts.items.names) - 1)
-    tolerance = format_change(parts.tolerance).lstrip("+")
     if result.outcome == "not-reproduced":
-        message = f"not reproduced: {first} and {last} do not differ in {metric}: {size}, tolerance {tolerance}"
-        if max(abs(result.low), abs(result.high)) > 2 * parts.tolerance:  # four times the runs halve the interval
-            message = message.replace("do not differ", "may not differ")
-            return message, f"the runs are too noisy to exclude a change: repeat it with --max-runs {4 * result.runs}"
-        return message, f"compare the machine, the data and the settings, or start from an earlier {parts.noun}"
+        return _words_if_not_reproduced(parts, result, size)
     if result.outcome == "undecided":
-        message = f"undecided after {plural(result.runs, 'run')}: "
-        if suspects:
-            message += f"most probable is {parts.name(suspects[0].position)}, {_percent(suspects[0].probability)}; "
-        message += f"from {first} to {last}, {metric} changed by {size}"
-        more = result.more_runs or 1
-        most = result.runs + 2 * more
-        step = f"{more} to {2 * more} more runs would do: repeat the same command with --max-runs {most}"
-        return message, step
-    blamed = [parts.name(position) for position in result.blamed]
+        return _words_if_undecided(parts, result, size, suspects)
+    return _words_if_found(parts, result, size, suspects)
+
+
+def _words_if_not_reproduced(parts: AnswerParts, result: SearchResult, size: str) -> tuple[str, str]:
+    first, last = parts.ends
+    excluded = 2 * parts.tolerance
+    if max(abs(result.low), abs(result.high)) > excluded:
+        differ = "may not differ"  # four times the runs halve the interval
+        step = f"the runs are too noisy to exclude a change: repeat it with --max-runs {4 * result.runs}"
+    else:
+        differ = "do not differ"
+        step = f"compare the machine, the data and the settings, or start from an earlier {parts.noun}"
+    tolerance = format_change(parts.tolerance).lstrip("+")
+    return f"not reproduced: {first} and {last} {differ} in {parts.metric}: {size}, tolerance {tolerance}", step
+
+
+def _words_if_undecided(
+    parts: AnswerParts, result: SearchResult, size: str, suspects: Sequence[ItemSuspect]
+) -> tuple[str, str]:
+    first, last = parts.ends
+    message = f"undecided after {plural(result.runs, 'run')}: "
+    if suspects:
+        message += f"most probable is {parts.name(suspects[0].position)}, {_percent(suspects[0].probability)}; "
+    message += f"from {first} to {last}, {parts.metric} changed by {size}"
+    more = result.more_runs or 1
+    most = result.runs + 2 * more
+    return message, f"{more} to {2 * more} more runs would do: repeat the same command with --max-runs {most}"
+
+
+def _words_if_found(
+    parts: AnswerParts, result: SearchResult, size: str, suspects: Sequence[ItemSuspect]
+) -> tuple[str, str]:
+    before = parts.name(result.blamed[0] - 1)
+    *others, last = [parts.name(position) for position in result.blamed]
     probability = _percent(sum(one.probability for one in suspects if one.position in result.blamed))
-    if len(blamed) == 1:
-        subject = suspects[0].item.subject
-        message = f"{blamed[0]} changed {metric} by {size}, with {probability} probability"
-        message += f": {subject}" if subject else ""
-        before = parts.name(result.blamed[0] - 1)
-        step = f"git show {blamed[0]}" if parts.items.commits else f"compare it with {before}, for example by a profile"
-        return message, f"look at what it changed: {step}"
-    message = f"{listed(blamed[:-1])} or {blamed[-1]} changed {metric} by {size}, with {probability} probability"
-    step = "some of them cannot be measured, so they share the blame: look at what they changed"
-    return message, step + (
-        f": git diff {parts.name(result.blamed[0] - 1)} {blamed[-1]}" if parts.items.commits else ""
-    )
+    what = f"changed {parts.metric} by {size}, with {probability} probability"
+    if others:
+        step = "some of them cannot be measured, so they share the blame: look at what they changed"
+        if parts.items.commits:
+            step += f": git diff {before} {last}"
+        return f"{listed(others)} or {last} {what}", step
+    subject = suspects[0].item.subject
+    if subject:
+        what += f": {subject}"
+    step = f"git show {last}" if parts.items.commits else f"compare it with {before}, for example by a profile"
+    return f"{last} {what}", f"look at what it changed: {step}"
 
 
 def _percent(probability: float) -> str:
@@ -198,42 +230,57 @@ def _percent(probability: float) -> str:
 
 def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
     """Return notes about skipped items, another change, drift, stored runs and interruptions."""
-    found = []
     skipped = {one.position: one.skipped for one in parts.folder.stored if one.skipped is not None}
-    found += [f"{parts.name(at)} was skipped: {why}" for at, why in sorted(skipped.items())[:_MOST_SKIPPED]]
-    if posterior is not None and parts.result is not None and parts.result.outcome == "found":
-        if posterior.another > ANOTHER:
-            others = [one for one in parts.result.suspects if one.position not in parts.result.blamed][:1]
-            where = f", perhaps {parts.name(others[0].position)}" if others else ""
-            note = f"there may be another, smaller change ({_percent(posterior.another)} probability{where})"
-            found.append(note + _searches_for_another(parts, parts.result.blamed))
-        if posterior.model.positions > 2 and abs(math.expm1(posterior.drift)) > 0.01:
-            found.append(f"the machine drifted by {format_change(math.expm1(posterior.drift))} an hour (removed)")
-    if posterior is not None and (count := sum(one.runs for one in posterior.model.stored)):
-        found.append(f"{plural(count, 'stored run')} count as measurements of the ends: new ones agree with them")
+    notes = [f"{parts.name(position)} was skipped: {skipped[position]}" for position in sorted(skipped)[:_MOST_SKIPPED]]
+    if posterior is not None:
+        notes += _notes_if_found(parts, posterior)
+    used = sum(level.runs for level in posterior.model.stored) if posterior is not None else 0
+    if used:
+        notes.append(f"{plural(used, 'stored run')} count as measurements of the ends: new ones agree with them")
     elif parts.stored:
-        found.append("stored runs of the ends are not used: this machine measures something else for the same commit")
-    if sessions := max((one.session for one in parts.folder.stored), default=0):
-        found.append(f"the search was interrupted {plural(sessions, 'time')}")
-    return tuple(found)
+        notes.append("stored runs of the ends are not used: this machine measures something else for the same commit")
+    interruptions = max((one.session for one in parts.folder.stored), default=0)
+    if interruptions:
+        notes.append(f"the search was interrupted {plural(interruptions, 'time')}")
+    return tuple(notes)
 
 
-def _searches_for_another(parts: AnswerParts, blamed: Sequence[int]) -> str:
-    """Return the words for a search before the answer, and for one after it, with the options for each."""
-    last, found = len(parts.items.names) - 1, list[str]()
-    for word, begin, end, name in (
-        ("before", 0, blamed[0] - 1, parts.name(blamed[0])),
-        ("after", blamed[-1], last, parts.name(blamed[-1])),
-    ):
-        if begin < end:
-            keep = f"--keep {shlex.quote(f'{parts.keep}-{word}')}"
-            repeat = "" if found else "repeat the command "
-            names = list(parts.items.names[begin : end + 1])
-            shown = names if len(names) <= _MOST_LISTED else [*names[:2], "...", names[-1]]
-            over = f"--over {shlex.join(shown)}"
-            part = f"--good {parts.name(begin)} --bad {parts.name(end)}" if parts.items.commits else over
-            found.append(f"; to search {word} {name}, {repeat}with {part} {keep}")
-    return "".join(found)
+def _notes_if_found(parts: AnswerParts, posterior: Posterior) -> Iterator[str]:
+    """Yield notes about another change and about drift, if an item was found."""
+    result = parts.result
+    if result is None or result.outcome != "found":
+        return
+    if posterior.another > ANOTHER:
+        yield _another_change(parts, result, posterior.another)
+    drift = math.expm1(posterior.drift)
+    if posterior.model.positions > 2 and abs(drift) > 0.01:
+        yield f"the machine drifted by {format_change(drift)} an hour (removed)"
+
+
+def _another_change(parts: AnswerParts, result: SearchResult, probability: float) -> str:
+    """Return the note about a second, smaller change, with the searches of both parts of the list that may find it."""
+    others = [parts.name(one.position) for one in result.suspects if one.position not in result.blamed]
+    where = f", perhaps {others[0]}" if others else ""
+    note = f"there may be another, smaller change ({_percent(probability)} probability{where})"
+    first, last, end = result.blamed[0], result.blamed[-1], len(parts.items.names) - 1
+    repeat = "repeat the command with"
+    if first > 1:
+        note += f"; to search before {parts.name(first)}, {repeat} {_options(parts, 0, first - 1, 'before')}"
+        repeat = "with"
+    if last < end:
+        note += f"; to search after {parts.name(last)}, {repeat} {_options(parts, last, end, 'after')}"
+    return note
+
+
+def _options(parts: AnswerParts, begin: int, end: int, suffix: str) -> str:
+    """Return the options that search the items from `begin` to `end`, in a folder with this suffix."""
+    keep = f"--keep {shlex.quote(f'{parts.keep}-{suffix}')}"
+    if parts.items.commits:
+        return f"--good {parts.name(begin)} --bad {parts.name(end)} {keep}"
+    names = parts.items.names[begin : end + 1]
+    if len(names) > _MOST_LISTED:
+        names = (*names[:2], "...", names[-1])
+    return f"--over {shlex.join(names)} {keep}"
 
 
 def _cause_notes(parts: AnswerParts, neighbours: Neighbours | None, causes: CauseReport | None) -> tuple[str, ...]:

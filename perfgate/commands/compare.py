@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import click
 from msgspec.structs import replace
@@ -16,6 +17,8 @@ from perfgate.commands.report_details import causes_of, collected
 from perfgate.core import Baseline, Location, Policy, Problem, Report, Run
 from perfgate.core.conditions import CONDITIONS, condition_differences, other_conditions
 from perfgate.core.next_steps import Acceptance
+from perfgate.core.runs import SourceFile
+from perfgate.core.units import Quantity
 from perfgate.core.wording import MACHINE_STATE, is_statistic, listed
 from perfgate.judge.evidence import Case
 from perfgate.judge.report import fact_changes, geometric_means, with_outcome
@@ -52,9 +55,12 @@ class NewSideCommand(click.Command):
                 is_new = True
             elif word.startswith("-") and word != "-":
                 rewritten.append(word)
-                rewritten += [waiting.pop(0)] if waiting and word not in flags and "=" not in word else []
+                if waiting and word not in flags and "=" not in word:
+                    rewritten.append(waiting.pop(0))  # its value
+            elif is_new:
+                rewritten += ["--new", word]
             else:
-                rewritten += ["--new", word] if is_new else [word]
+                rewritten.append(word)
         return super().parse_args(ctx, rewritten)
 
 
@@ -114,19 +120,25 @@ def compare(
     asks = asked_change(statistic, tolerance)
     inputs.refuse_twice([*base, *new])
     without = no_rules("compare", rules)
-    base_runs = inputs.read_runs(base, format, trace_mode, mappings=without.mappings)
-    new_runs = inputs.read_runs(new, format, trace_mode, mappings=without.mappings)
-    contents = [sorted(file.sha256 for run in runs for file in run.files) for runs in (base_runs, new_runs)]
-    if new and contents[0] == contents[1]:  # nothing can differ
-        problems = tuple(problem for run in base_runs for problem in run.problems)
-        files = tuple(dict.fromkeys(file for run in base_runs for file in run.files))
-        return with_outcome(Report(problems=problems, inputs=files, policy=_NO_POLICY, suite="compare", identical=True))
-    if new:
+    read = partial(inputs.read_runs, format=format, trace_mode=trace_mode, mappings=without.mappings)
+    base_runs = read(base)
+    if not new:
+        new_side, baseline, unpaired = with_pairs(base_runs, Baseline())
+        if baseline.pairing is None:
+            raise Refused("--paired: these runs have no pairs; make them with `perfgate run --paired`")
+        return _compared(baseline, new_side, asks, statistic, unpaired, without)
+    new_runs = read(new)
+    base_files, new_files = _files(base_runs), _files(new_runs)
+    if sorted(file.sha256 for file in base_files) != sorted(file.sha256 for file in new_files):
         return _compared(Baseline(runs=base_runs), new_runs, asks, statistic, ruleset=without)
-    new_runs, baseline, unpaired = with_pairs(base_runs, Baseline())
-    if baseline.pairing is None:
-        raise Refused("--paired: these runs have no pairs; make them with `perfgate run --paired`")
-    return _compared(baseline, new_runs, asks, statistic, unpaired, without)
+    problems = tuple(problem for run in base_runs for problem in run.problems)
+    same = Report(problems=problems, inputs=base_files, policy=_NO_POLICY, suite="compare", identical=True)
+    return with_outcome(same)
+
+
+def _files(runs: Sequence[Run]) -> tuple[SourceFile, ...]:
+    """Return the files of runs, each once."""
+    return tuple(dict.fromkeys(file for run in runs for file in run.files))
 
 
 def compare_stored(path: str, old: str | None, new: str | None) -> Report:
@@ -168,13 +180,12 @@ def _compared(
     causes = causes_of(base_runs, new_runs, verdicts)
     has_traces = causes is not None and any(run.call_trees for run in new_runs)
     problems += [*unpaired, *refused, *_alone(base_runs, new_runs, has_causes=has_traces)]
-    files = tuple(dict.fromkeys(file for run in (*base_runs, *new_runs) for file in run.files))
     details = collected(verdicts, found, base_runs, new_runs, (), common)
     return with_outcome(
         Report(
             verdicts=verdicts,
             problems=tuple(problems),
-            inputs=files,
+            inputs=_files((*base_runs, *new_runs)),
             environment=facts,
             policy=_NO_POLICY,
             suite="compare",
@@ -192,13 +203,19 @@ def asked_change(statistic: str | None, tolerance: str) -> Clause:
     """Return the clause `within TOLERANCE of baseline`. Raises Refused for a bad statistic or tolerance."""
     if statistic is not None and not is_statistic(statistic):
         raise Refused(f"--statistic {statistic}: no such statistic; use median, mean, p95, ...")
-    try:
-        quantity = Cursor(tolerance).quantity()
-    except SentenceError as error:
-        raise Refused(f"--tolerance {tolerance}: {error}") from None
-    if quantity.unit is None or quantity.unit.symbol != "%" or quantity.number < 0:
-        raise Refused(f"--tolerance {tolerance}: a tolerance is a percentage, such as 5%")
+    quantity = tolerance_of(tolerance)
     return Clause(ChangeClause("baseline", "worse", relative=quantity.value), f"within {quantity} of baseline")
+
+
+def tolerance_of(text: str) -> Quantity:
+    """Return the percentage that `--tolerance` gives. Raises Refused."""
+    try:
+        quantity = Cursor(text).quantity()
+    except SentenceError as error:
+        raise Refused(f"--tolerance {text}: {error}") from None
+    if quantity.unit is None or quantity.unit.symbol != "%" or quantity.number < 0:
+        raise Refused(f"--tolerance {text}: a tolerance is a percentage, such as 5%")
+    return quantity
 
 
 def metric_rule(metric: str, statistic: str | None, asks: Clause) -> Rule:
