@@ -48,9 +48,10 @@ class OverCommand(click.Command):
         for word in args[:end]:
             if word.startswith("-"):
                 is_over = word == "--over"
-                rewritten += [] if is_over else [word]
-            else:
-                rewritten += ["--over", word] if is_over else [word]
+            elif is_over:
+                rewritten.append("--over")
+            if word != "--over":
+                rewritten.append(word)
         return super().parse_args(ctx, [*rewritten, *args[end:]])
 
 
@@ -171,29 +172,31 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
     task = BisectTask(request, ruleset, tolerance, tell, began=time.time())
     try:
         with stopped_by_signals():
-            found = _search_list(task, items, Path(request.keep))
+            report = _search_list(task, items, Path(request.keep))
             if items.commits:
                 # A metric without a rule belongs to no suite, unless the user names one.
                 suite = request.options.suite if request.metric is not None else ruleset.suite
-                record_search(found, items.names, suite, request.options, tell)
-            # With --full, a merge that was found is searched in its turn.
-            while (
-                request.full and found.outcome == "found" and len(found.blamed) == 1 and found.suspects[0].item.is_merge
-            ):
-                merge = items.commits[found.blamed[0]]
-                inner = inside_merge(merge)
-                if inner is None:
-                    break
-                tell(f"{merge.sha[:12]} is a merge: searching the {len(inner.names) - 1} commits that it brought")
-                deeper = _search_list(task, inner, Path(request.keep) / f"inside-{merge.sha[:12]}")
-                if deeper.outcome != "found":
-                    note = f"the commits of the merge alone do not explain it: {deeper.message}"
-                    return replace(found, notes=(*found.notes, note))
-                items, found = inner, replace(deeper, inside=found.suspects[0].item)
-            return found
+                record_search(report, items.names, suite, request.options, tell)
+            return _search_inside(task, items, report) if request.full else report
     except Stopped as stopped:
         step = f"what was measured is kept in {request.keep}; the same command goes on from there"
         raise Refused(f"{stopped}: {step}", stopped.exit_code) from None
+
+
+def _search_inside(task: BisectTask, items: SearchedRange, report: BisectReport) -> BisectReport:
+    """If a report found a merge, search its commits, and the commits of a merge among them; return the last answer."""
+    if report.outcome != "found" or len(report.blamed) != 1 or not report.suspects[0].item.is_merge:
+        return report
+    merge = items.commits[report.blamed[0]]
+    inner = inside_merge(merge)
+    if inner is None:
+        return report
+    task.tell(f"{merge.sha[:12]} is a merge: searching the {len(inner.names) - 1} commits that it brought")
+    deeper = _search_list(task, inner, Path(task.request.keep) / f"inside-{merge.sha[:12]}")
+    if deeper.outcome != "found":
+        note = f"the commits of the merge alone do not explain it: {deeper.message}"
+        return replace(report, notes=(*report.notes, note))
+    return _search_inside(task, inner, replace(deeper, inside=report.suspects[0].item))
 
 
 def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectReport:

@@ -28,7 +28,7 @@ from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
 @click.option("--change", metavar="COMMIT", help="The commit of the change to settle. [default: the newest change]")
 @click.option("--results", multiple=True, metavar="GLOB", help="Files that the command writes (repeatable).")
-@shared.words_option("--build", help="Build each commit once, in its folder.")
+@shared.words_option("--build", help="Build before each run, in the worktree of its commit.")
 @shared.number_option(
     "--runs", "most_runs", type=click.IntRange(1, 100), default=10, help="At most N runs. [default: 10]"
 )
@@ -83,27 +83,28 @@ def plan(request: BackfillRequest, earlier: HistoryChange | None = None) -> Back
 
     `earlier`: the change as it was with fewer runs, whose range has become smaller.
     """
-    found = show(request.place, request.metric)
-    if not found.series:
-        raise Refused(str(found.problems[0]), 3)
-    names = sorted({str(one.name) for one in found.series})
-    places = sorted({f"{one.suite}/{one.environment}" for one in found.series})
+    history = show(request.place, request.metric)
+    if not history.series:
+        raise Refused(str(history.problems[0]), 3)
+    names = sorted({str(series.name) for series in history.series})
+    places = sorted({f"{series.suite}/{series.environment}" for series in history.series})
     if len(names) > 1:
         raise Refused(f"{request.metric} names several series ({listed(names)}): name one")
     if len(places) > 1:
         raise Refused(f"there are several histories ({listed(places)}): choose with --suite and --environment")
-    series = max(found.series, key=lambda one: [run.time for run in one.runs[-1:]])  # the newest: each unit has its own
-    narrowed = [one for one in series.changes if earlier and _is_within(one, earlier)]
+    # The newest series: each unit has its own.
+    series = max(history.series, key=lambda one: [run.time for run in one.runs[-1:]])
+    narrowed = [change for change in series.changes if earlier and _is_within(change, earlier)]
     change = narrowed[0] if narrowed else _chosen(series, request.change)
     if change.is_one_commit:
         raise Refused(f"{series.name} changed between two runs of commit {change.last_good.label}: no commit did it", 3)
-    if found.line is None:
+    if history.line is None:
         raise Refused("backfill needs the commits: run it in a clone of the repository", 3)
-    made = backfill_plan(series, change, found.line)
-    if made is None:
+    found = backfill_plan(series, change, history.line)
+    if found is None:
         both = f"the change is between {change.last_good.label} and {change.first_bad.label}"
-        raise Refused(f"{both}, and {found.line.ref} does not have both here: fetch its history", 3)
-    return made
+        raise Refused(f"{both}, and {history.line.ref} does not have both here: fetch its history", 3)
+    return found
 
 
 def _is_within(change: HistoryChange, earlier: HistoryChange) -> bool:
@@ -129,48 +130,55 @@ def backfill(
     """Measure commits and remember their runs, until the change has one commit or the runs are used up.
 
     After each run, `plan` chooses the next commit. A commit that cannot be measured is reported and skipped. Raises
-    Refused if no commit can be measured.
+    Refused if no commit can be measured; an error in the middle says how many runs were added before.
     """
     found = plan(request)
     folder = measuring.new_folder()
     broken: set[str] = set()  # the commits that cannot be measured
-    measured = 0
+    added = 0
     try:
         with stopped_by_signals():
             for number in range(1, measuring.most_runs + 1):
-                left = [one for one in found.wanted if one.commit.sha not in broken]
-                if not left or found.is_settled:
+                commits = [one.commit for one in found.wanted if one.commit.sha not in broken]
+                if not commits or found.is_settled:
                     break
-                sha = left[0].commit.sha
-                tell(f"run {number}: {sha[:10]} ({left[0].commit.author}: {left[0].commit.subject})")
-                try:
-                    path = _measured(request, measuring, folder, number, sha)
-                    for line in remember(
-                        replace(options, runs=(str(path),), head=sha), Measured(ref=request.place.ref)
-                    ):
-                        tell(line)
-                    measured += 1
-                except Stopped:
-                    raise
-                except (RunFailed, Refused) as error:
+                sha = commits[0].sha
+                tell(f"run {number}: {sha[:10]} ({commits[0].author}: {commits[0].subject})")
+                fault = _add_run(request, options, measuring, folder, number, sha, tell)
+                if fault is None:
+                    added += 1
+                else:
                     broken.add(sha)
-                    tell(f"{sha[:10]} could not be measured: {error}")
+                    tell(f"{sha[:10]} could not be measured: {fault}")
                 found = plan(request, found.change)
+    except Refused as error:
+        raise Refused(f"{error}; {plural(added, 'run')} added to the history", error.exit_code) from None
     except Stopped as stopped:
-        step = f"{plural(measured, 'run')} added to the history; the same command measures the others"
+        step = f"{plural(added, 'run')} added to the history; the same command measures the others"
         raise Refused(f"{stopped}: {step}", stopped.exit_code) from None
-    if broken and not measured:
+    if broken and not added:
         raise Refused(f"none of the commits could be measured; see {measuring.keep}", 3)
     return found
 
 
-def _measured(request: BackfillRequest, measuring: MeasuringOptions, folder: Path, number: int, sha: str) -> Path:
-    """Measure one commit in a worktree; return the file or folder of the run. Raises RunFailed and Refused."""
-    with checked_out(sha, request.command) as side:
-        if request.build:
-            build = ProgramSide(request.build, side.folder, side.environment)
-            with new_run(folder / f"build-{number:03d}", build, number=0) as made:
-                finish(made.start(), measuring.timeout)
-        with new_run(folder / f"run-{number:03d}", side, number, measuring.results) as run:
-            finish(run.start(), measuring.timeout)
-            return run.collect()
+def _add_run(
+    request: BackfillRequest, options: CommandOptions, measuring: MeasuringOptions, folder: Path, number: int, sha: str,
+    tell: Tell,
+) -> str | None:  # fmt: skip
+    """Measure one commit in a worktree, and remember its run; return why that failed, or None. Raises Stopped."""
+    try:
+        with checked_out(sha, request.command) as side:
+            if request.build:
+                build = ProgramSide(request.build, side.folder, side.environment)
+                with new_run(folder / f"build-{number:03d}", build, number=0) as made:
+                    finish(made.start(), measuring.timeout)
+            with new_run(folder / f"run-{number:03d}", side, number, measuring.results) as run:
+                finish(run.start(), measuring.timeout)
+                path = str(run.collect())
+        for line in remember(replace(options, runs=(path,), head=sha), Measured(ref=request.place.ref)):
+            tell(line)
+    except Stopped:
+        raise
+    except (RunFailed, Refused) as error:
+        return str(error)
+    return None

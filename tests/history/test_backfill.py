@@ -104,8 +104,10 @@ def test_backfill_measures_until_the_change_has_its_commit(
     assert (done.code, done.err.splitlines()[-1]) == (130, f"error: stopped by SIGINT: {step}")
 
     program = 'cp results.json "$PERFGATE_RESULTS/results.json"'
-    # While the range becomes smaller, the change that was named stays the same.
-    done = perfgate("history", "backfill", "forward", "--change", commits[20][:10], "--", "sh", "-c", program)
+    # While the range becomes smaller, the change that was named stays the same. Each run has a build of its own.
+    build = ("--build", f"sh -c 'echo built >> {folder}/built'")
+    done = perfgate("history", "backfill", "forward", "--change", commits[20][:10], *build, "--", "sh", "-c", program)
+    assert (folder / "built").read_text().count("built") == done.err.count("\nrun ") + done.err.startswith("run ")
     assert done.code in (0, 3), done.said
     assert "has no change in" not in done.said
     assert f"{commits[14][:10]} could not be measured" in done.err
@@ -115,6 +117,13 @@ def test_backfill_measures_until_the_change_has_its_commit(
     assert not load(store_at(folder)).problems
     worktrees = subprocess.run(["git", "worktree", "list"], capture_output=True, text=True, check=True)
     assert len(worktrees.stdout.splitlines()) == 1
+
+    # A program that deletes the history: only its own run is left.
+    good = f"git show {commits[15]}:results.json > $PERFGATE_RESULTS/results.json"
+    lost = f"rm -r '{folder}/baselines'; {good}"
+    done = perfgate("history", "backfill", "forward", "--", "sh", "-c", lost)
+    fault = "forward median has no lasting change: there is nothing to settle; 1 run added to the history"
+    assert (done.code, done.err.splitlines()[-1]) == (3, f"error: {fault}")
 
 
 @pytest.mark.parametrize(
