@@ -5,26 +5,24 @@ A level is the runs of one approval. A chain of small changes is limited by its 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.baselines.candidates import Candidates, head_bytes, read_candidates, write_verified
+from perfgate.baselines.candidates import Candidates, read_candidates
 from perfgate.baselines.condensed import stored_series
-from perfgate.baselines.contents import TooLarge, contents
-from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel
-from perfgate.baselines.ledger import has_history, record_check, record_evidence
+from perfgate.baselines.files import StoredLevel, StoredSource
+from perfgate.baselines.ledger import concerns, has_history, record_check, record_evidence
 from perfgate.baselines.levels import RUNS_KEPT, History, StoredRun
 from perfgate.baselines.stores import locked, open_store
 from perfgate.core import Baseline, Run, SourceFile, Verdict
 from perfgate.core.history_events import LedgerEntry
 from perfgate.core.results import RUNS_THAT_SHOW_NOISE
 from perfgate.core.runs import unhealthy
-from perfgate.core.wording import listed, plural, utf8_text
+from perfgate.core.wording import plural, utf8_text
 from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
-from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace import surroundings
 from perfgate.workspace.options import CommandOptions, Refused, acceptance
 from perfgate.workspace.rule_source import policy_source
@@ -161,7 +159,7 @@ def _adopted(found: Candidates, names: Iterable[str]) -> list[str]:
     measured = {series.key.metric for run in found.runs for series in run.series}
     adopted: set[str] = set()
     for name in names:
-        matching = {metric for metric in measured if metric == name or glob_matches(name, metric)}
+        matching = {metric for metric in measured if concerns([name], [metric])}
         if not matching:
             raise Refused(f"--adopt {name}: no run has such a metric; see `perfgate inspect`", 1)
         adopted |= matching
@@ -172,18 +170,28 @@ def _refuse_beyond_anchor(found: Candidates, parent: str, adopts: list[str]) -> 
     """Raise Refused if the runs are further from the anchor than the rules allow. `adopts` are the approved metrics."""
     anchor = tuple(run.run() for run in found.loaded.history.anchor(parent))
     verdicts = judge(Case(found.ruleset, found.runs, Baseline(anchor=anchor), surroundings.today(), found.facts))
-    beyond = []
-    for one in (one for one in verdicts if one.against == "anchor" and (one.metric in adopts or not adopts)):
-        is_beyond = one.outcome == "fail"
-        if one.change is not None and one.change.estimate is not None and one.tolerance is not None:
-            worse = -one.change.estimate if one.better == "higher" else one.change.estimate
-            # Small steps that noise may explain add up, too, so the estimate counts without its noise.
-            is_beyond |= (abs(worse) if one.two_sided else worse) > one.tolerance
-        beyond += [one] if is_beyond else []
+    about_anchor = (verdict for verdict in verdicts if verdict.against == "anchor")
+    approved = (verdict for verdict in about_anchor if not adopts or verdict.metric in adopts)
+    beyond = [f"  {verdict.rule}: {verdict.message}" for verdict in approved if _is_beyond(verdict)]
     if beyond:
-        words = "\n".join(f"  {verdict.rule}: {verdict.message}" for verdict in beyond)
+        words = "\n".join(beyond)
         step = "to move the anchor itself, approve with --reset-anchor and the reason"
         raise Refused(f"not approved: the runs are further from the anchor than the rules allow\n{words}\n{step}", 1)
+
+
+def _is_beyond(verdict: Verdict) -> bool:
+    """Return whether a verdict fails, or its estimate alone is beyond the tolerance.
+
+    Small steps that noise may explain add up, too, so the estimate counts without its noise.
+    """
+    if verdict.outcome == "fail":
+        return True
+    change = None if verdict.change is None else verdict.change.estimate
+    if change is None or verdict.tolerance is None:
+        return False
+    if verdict.two_sided:
+        return abs(change) > verdict.tolerance
+    return (-change if verdict.better == "higher" else change) > verdict.tolerance
 
 
 def _recorded(found: Candidates, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
@@ -221,11 +229,7 @@ def _allowed_level(found: Candidates, eased: list[Verdict]) -> StoredLevel:
     """Return the level of runs that pass only by allowances: it adopts the metrics of these verdicts."""
     parent = found.loaded.history.heads()[0]
     metrics = sorted({verdict.metric for verdict in eased})
-    used = [
-        allowance
-        for allowance in found.loaded.baseline.allowances
-        if any(glob_matches(allowance.metric, metric) or allowance.metric == metric for metric in metrics)
-    ]
+    used = [allowance for allowance in found.loaded.baseline.allowances if concerns([allowance.metric], metrics)]
     reason = "; ".join(dict.fromkeys(f"allowed up to {100 * a.up_to:g}%: {a.reason}" for a in used))
     who = ", ".join(dict.fromkeys(a.by for a in used))
     return StoredLevel(found.level_name(parent, reason), parent, reason, who, adopts=metrics)
@@ -246,22 +250,18 @@ def _filled_in(found: Candidates, *, keep_all: bool = False) -> tuple[Candidates
     known: dict[tuple[str, ...], list[StoredRun]] = {}  # by the hashes of the source files
     for level in found.loaded.history.levels.values():
         for stored in level:
-            known.setdefault(tuple(sorted(source.sha256 for source in stored.head.sources)), []).append(stored)
+            known.setdefault(_hashes(stored.head.sources), []).append(stored)
     new: list[Run] = []
     lines: list[str] = []
     complete: list[str] = []
     for run in found.runs:
-        same = known.get(tuple(sorted(file.sha256 for file in run.files)))
-        if same is None:
+        if _hashes(run.files) not in known:
             new.append(run)
             continue
-        match = next((one for one in same if _agrees(one.file, run)), None)
-        if match is None:
-            step = "read it with the same --format and --trace-mode, or measure again and add that run"
-            raise Refused(f"{run.name} reads differently now than in {same[0].path}: nothing was filled in; {step}", 1)
-        line = _completed(found, match, run, keep_all=keep_all)
+        stored = _equal_run(known[_hashes(run.files)], run)
+        line = found.complete(stored, run, keep_all=keep_all)
         if line is None:
-            complete.append(f"{run.name} is stored already, as {match.path}, and lacks nothing")
+            complete.append(f"{run.name} is stored already, as {stored.path}, and lacks nothing")
         else:
             lines.append(line)
     if complete and not lines and not new:
@@ -270,31 +270,18 @@ def _filled_in(found: Candidates, *, keep_all: bool = False) -> tuple[Candidates
     return remaining.reloaded() if lines else remaining, [*lines, *complete]
 
 
-def _agrees(file: BaselineFile, run: Run) -> bool:
-    """Return whether a run has the series of a stored file, with the same values; it may have many more."""
+def _hashes(files: Iterable[SourceFile | StoredSource]) -> tuple[str, ...]:
+    return tuple(sorted(file.sha256 for file in files))
+
+
+def _equal_run(stored: Sequence[StoredRun], run: Run) -> StoredRun:
+    """Return the first stored run whose series have the same values in `run`, which may have many more series.
+
+    Raises Refused if there is none.
+    """
     read = {series.key: series for series in run.series}
-    return all(row.key in read and stored_series(read[row.key]) == row for row in file.series)
-
-
-def _completed(found: Candidates, stored: StoredRun, run: Run, *, keep_all: bool) -> str | None:
-    """Add the missing data to a stored run, whose samples all stay; returns a line about it, or None if complete."""
-    file, at = stored.file, found.store.location(stored.path)
-    before = {row.key for row in file.series}
-    wanted = replace(found.wanted(keep_all=keep_all, only=file.level.adopts), head_bytes=head_bytes(file))
-    is_named = wanted.is_named
-    try:
-        rows = contents(run, replace(wanted, is_named=lambda key: key in before or is_named(key)))
-    except TooLarge as error:
-        raise Refused(f"{at} cannot be completed: {error}", 1) from None
-    if not before <= {row.key for row in rows.series}:
-        raise Refused(f"{at} cannot be completed: it has no room for more metrics", 1)
-    old = STORED_RUN.encode(file)
-    if (data := STORED_RUN.encode(rows.put_into(file))) == old:
-        return None
-    write_verified(found.store, stored.path, data, replaced=old)
-    samples = sorted({row.metric for row in rows.series if row.key not in before})
-    summaries = {row.metric for row in rows.summaries} - {row.metric for row in file.summarised}
-    gained = [f"values of {listed(samples)}"] if samples else []
-    gained += [f"summaries of {plural(len(summaries), 'metric')}"] if summaries else []
-    gained += ["the call tree"] if rows.call_tree and not file.call_tree else []
-    return f"filled in {at}: {' and '.join(gained) or 'newer summaries'} ({len(data) / 1024:.0f} KiB, {run.name})"
+    for one in stored:
+        if all(row.key in read and stored_series(read[row.key]) == row for row in one.file.series):
+            return one
+    step = "read it with the same --format and --trace-mode, or measure again and add that run"
+    raise Refused(f"{run.name} reads differently now than in {stored[0].path}: nothing was filled in; {step}", 1)

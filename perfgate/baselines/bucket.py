@@ -8,9 +8,9 @@ time leave two newest levels, as two branches do; a later approval replaces both
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import islice, repeat
+from itertools import islice
 
 from perfgate.baselines.places import FileOrError, UnsafeName, check_path
 from perfgate.core import Location, Problem
@@ -64,21 +64,25 @@ class BucketStore:
         """
         waiting = iter(paths)
         while batch := list(islice(waiting, _AT_ONCE)):
-            refused = {path: error for path in batch if (error := self._refusal(path)) is not None}
-            asked = [path for path in batch if path not in refused]
-            # the listed size is given as a range, because s3fs asks for the size before it reads without one; an empty
-            # object has no range
-            keys, sizes = [self._key(path) for path in asked], [self._sizes.get(path) or None for path in asked]
-            starts = [None if size is None else 0 for size in sizes]
-            try:
-                found = iter(self._files.cat_ranges(keys, starts, sizes, on_error="return") if keys else ())
-            except Exception as error:  # each kind of bucket has its own exceptions
-                found = repeat(error)
+            answers: dict[str, object] = {path: self._refusal(path) for path in batch}
+            asked = [path for path, refusal in answers.items() if refusal is None]
+            answers.update(zip(asked, self._objects(asked), strict=True))
             for path in batch:
-                data = refused[path] if path in refused else next(found)
+                data = answers[path]
                 if isinstance(data, FileNotFoundError):
                     self._listed.clear()
                 yield path, bytes(data) if isinstance(data, bytes | bytearray) else _as_os_error(data)
+
+    def _objects(self, paths: Sequence[str]) -> Sequence[object]:
+        """Return for each path the bytes of its object, or the error; all are asked for together."""
+        # the listed size is given as a range, because s3fs asks for the size before it reads without one; an empty
+        # object has no range
+        sizes = [self._sizes.get(path) or None for path in paths]
+        starts = [None if size is None else 0 for size in sizes]
+        try:
+            return list(self._files.cat_ranges([*map(self._key, paths)], starts, sizes, on_error="return"))
+        except Exception as error:  # each kind of bucket has its own exceptions
+            return [error] * len(paths)
 
     def _refusal(self, path: str) -> OSError | UnsafeName | None:
         """Return the reason why an object must not be read: its name is unsafe, or it is too large. None if it may."""
@@ -123,5 +127,5 @@ class BucketStore:
         return "/".join([self._root, *check_path(path)])
 
 
-def _as_os_error(error: Exception) -> OSError | UnsafeName:
+def _as_os_error(error: object) -> OSError | UnsafeName:
     return error if isinstance(error, OSError | UnsafeName) else OSError(0, str(error))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from perfgate.baselines.contents import MOST_BYTES, TooLarge, Wanted, contents
 from perfgate.baselines.files import STORED_RUN, BaselineFile, StoredLevel, StoredSource
-from perfgate.baselines.levels import RUNS_KEPT, History
+from perfgate.baselines.levels import RUNS_KEPT, History, StoredRun
 from perfgate.baselines.places import identity_of
 from perfgate.baselines.policy_stores import store_of
 from perfgate.baselines.repository import LoadedBaseline, StoredBaselines, find_environment
@@ -114,9 +114,8 @@ class Candidates(Struct, frozen=True):
         wanted = self.wanted(keep_all=keep_all, only=only)
         environment = self.environment
         if len(self.runs) > RUNS_KEPT:
-            lines.append(
-                f"warning: a level keeps {RUNS_KEPT} runs: of {len(self.runs)} the last {RUNS_KEPT} are stored"
-            )
+            few = f"of {len(self.runs)} the last {RUNS_KEPT} are stored"
+            lines.append(f"warning: a level keeps {RUNS_KEPT} runs: {few}")
         for number, run in enumerate(self.runs[-RUNS_KEPT:], 1):
             file, notes = self._file(run, level, by, wanted)
             data = STORED_RUN.encode(file)
@@ -184,6 +183,34 @@ class Candidates(Struct, frozen=True):
             count, names = plural(len(rows.left_out), "metric"), listed(list(rows.left_out))
             lines.append(f"  left out, because there is no room: {count} ({names}); name one in a rule to keep it")
         return rows.put_into(file), lines
+
+    def complete(self, stored: StoredRun, run: Run, *, keep_all: bool) -> str | None:
+        """Add the data of `run` to a stored run that lacks some; returns a line about it, or None if it lacks nothing.
+
+        `run` has the values of the stored run. All stored samples stay. Raises Refused if there is no room for more.
+        """
+        file, at = stored.file, self.store.location(stored.path)
+        before = {row.key for row in file.series}
+        wanted = replace(self.wanted(keep_all=keep_all, only=file.level.adopts), head_bytes=head_bytes(file))
+        is_named = wanted.is_named
+        try:
+            rows = contents(run, replace(wanted, is_named=lambda key: key in before or is_named(key)))
+        except TooLarge as error:
+            raise Refused(f"{at} cannot be completed: {error}", 1) from None
+        if not before <= {row.key for row in rows.series}:
+            raise Refused(f"{at} cannot be completed: it has no room for more metrics", 1)
+        old, data = STORED_RUN.encode(file), STORED_RUN.encode(rows.put_into(file))
+        if data == old:
+            return None
+        write_verified(self.store, stored.path, data, replaced=old)
+        gained = []
+        if samples := sorted({row.metric for row in rows.series if row.key not in before}):
+            gained.append(f"values of {listed(samples)}")
+        if summaries := {row.metric for row in rows.summaries} - {row.metric for row in file.summarised}:
+            gained.append(f"summaries of {plural(len(summaries), 'metric')}")
+        if rows.call_tree and not file.call_tree:
+            gained.append("the call tree")
+        return f"filled in {at}: {' and '.join(gained) or 'newer summaries'} ({len(data) / 1024:.0f} KiB, {run.name})"
 
 
 def write_verified(target: WritableStore, path: str, data: bytes, *, replaced: bytes | None = None) -> None:

@@ -14,7 +14,7 @@ enough room. The room is used in this order:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -81,13 +81,13 @@ class Wanted(Struct, frozen=True):
     head_bytes: int = 16 << 10
 
 
-class _Rows(Struct, frozen=True):
+class _Rows(Struct, frozen=True, dict=True):
     """One way to store a metric."""
 
     series: tuple[StoredSeries, ...] = ()
     summaries: tuple[StoredSummary, ...] = ()
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The bytes of the rows in a file."""
         return sum(len(msgspec.json.encode(row)) + _LINE for row in (*self.series, *self.summaries))
@@ -104,7 +104,7 @@ class _Metric(Struct, frozen=True, dict=True):
     @cached_property
     def samples(self) -> _Rows:
         """Every series as it is, long ones thinned."""
-        return _Rows(tuple(stored_series(one) for _, one in sorted(self.members.items())))
+        return _Rows(tuple(stored_series(series) for _, series in sorted(self.members.items())))
 
     @cached_property
     def speaking(self) -> _Rows:
@@ -112,9 +112,10 @@ class _Metric(Struct, frozen=True, dict=True):
 
         Such a rank is called a speaking one; an outline is one statistic of every rank.
         """
-        if max(len(one.values) for one in self.members.values()) > KEEP_WHOLE:
+        longest = max(len(series.values) for series in self.members.values())
+        if longest > KEEP_WHOLE or not self._sampled:
             return self.summary  # thinned samples would not have the value by which the rank is chosen
-        return self._without_samples(OUTLINES, speakers(self._outlines(self._asked)) if self._sampled else ())
+        return self._without_samples(OUTLINES, speakers(self._outlines(self._asked)))
 
     @cached_property
     def summary(self) -> _Rows:
@@ -127,18 +128,21 @@ class _Metric(Struct, frozen=True, dict=True):
         return self._without_samples(())
 
     @cached_property
+    def _first(self) -> Series:
+        return next(iter(self.members.values()))
+
+    @cached_property
     def _asked(self) -> tuple[str, ...]:
         """The statistics that the rules ask for."""
-        asked = tuple(self.wanted.statistics(self.key.metric))
-        return asked or (default_statistic(next(iter(self.members.values()))),)
+        return tuple(self.wanted.statistics(self.key.metric)) or (default_statistic(self._first),)
 
     @cached_property
     def _method(self) -> Method:
-        return method_of(self.key, next(iter(self.members.values())).unit, self.wanted.warmup)
+        return method_of(self.key, self._first.unit, self.wanted.warmup)
 
     @cached_property
     def _sampled(self) -> dict[Member, Series]:
-        return {member: one for member, one in self.members.items() if one.kind == "samples"}
+        return {member: series for member, series in self.members.items() if series.kind == "samples"}
 
     @cached_property
     def _known(self) -> dict[str, dict[Member, float]]:
@@ -157,139 +161,134 @@ class _Metric(Struct, frozen=True, dict=True):
 
         `outlines`: statistics of the ranks that cannot represent the run, beside those that rules ask for.
         """
-        many = len(self._sampled) > MANY_RANKS
-        names = tuple(dict.fromkeys((*outlines, *self._asked)))
-        judged = self._asked if self.wanted.is_judged_by_rank(self.key.metric) else ()
-        values = self._outlines(names) if many else {}
-        speaking = speakers(values) if many else set(self._sampled)  # the ranks that represent the run: if few, all
-        short = {member for member in speaking if len(self._sampled[member].values) <= FEW_VALUES}
-        others = {member: one for member, one in self._sampled.items() if member not in short.union(whole)}
-        found = condensed(self.key, others, self._method, speaking, values, judged) if others else None
-        if others and found is None:  # values that are not finite have no statistics
+        values: dict[str, dict[Member, float]] = {}
+        speaking = set(self._sampled)  # few ranks all represent the run
+        if len(self._sampled) > MANY_RANKS:
+            values = self._outlines(dict.fromkeys((*outlines, *self._asked)))
+            speaking = speakers(values)
+        with_samples = {member for member in speaking if len(self._sampled[member].values) <= FEW_VALUES}
+        with_samples.update(whole)
+        others = {member: series for member, series in self._sampled.items() if member not in with_samples}
+        if not others:
             return self.samples
-        rows = tuple(stored_series(one) for member, one in sorted(self.members.items()) if member not in others)
-        return _Rows(rows, () if found is None else (found,))
+        judged = self._asked if self.wanted.is_judged_by_rank(self.key.metric) else ()
+        summary = condensed(self.key, others, self._method, speaking, values, judged)
+        if summary is None:  # values that are not finite have no statistics
+            return self.samples
+        rows = (stored_series(series) for member, series in sorted(self.members.items()) if member not in others)
+        return _Rows(tuple(rows), (summary,))
 
     @property
     @np.errstate(over="ignore")
     def seconds(self) -> float:
         """The time of the metric in all ranks; 0 if its unit is not a time."""
+        if self._first.unit != "s":
+            return 0.0
         total = 0.0
-        for one in self.members.values() if next(iter(self.members.values())).unit == "s" else ():
-            printed = one.aggregate  # a mean counts once if the number of calls is unknown
-            mean = printed.get("mean", 0.0) * printed.get("count", 1.0)
-            total += printed.get("total", mean) if one.kind == "aggregate" else float(one.values.sum())
+        for series in self.members.values():
+            if series.kind == "aggregate":
+                printed = series.aggregate  # a mean counts once if the number of calls is unknown
+                total += printed.get("total", printed.get("mean", 0.0) * printed.get("count", 1.0))
+            else:
+                total += float(series.values.sum())
         return total
 
 
 def contents(run: Run, wanted: Wanted) -> Contents:
     """Return the rows of a run. Raises TooLarge if the named metrics do not fit."""
-    groups: dict[Key, dict[Member, Series]] = {}
+    named: dict[Key, _Metric] = {}
+    others: dict[Key, _Metric] = {}
     for series in run.series:
         if wanted.is_kept(series.key):
-            groups.setdefault(series.key.without_members(), {})[series.key.member()] = series
-    named, others = [], []  # a rule may name some ranks of a metric only
-    for key, members in sorted(groups.items()):
-        of_rules = {m: one for m, one in members.items() if wanted.is_named(one.key)}
-        rest = {m: one for m, one in members.items() if m not in of_rules}
-        named += [_Metric(key, of_rules, wanted)] if of_rules else []
-        others += [_Metric(key, rest, wanted)] if rest else []
-    most = wanted.most_bytes - wanted.head_bytes
-    # the room of the named metrics beside a small tree in USUAL_BYTES; if they do not fit into it, they get all
-    beside_tree = USUAL_BYTES - _LEAST_TREE - wanted.head_bytes
+            metrics = named if wanted.is_named(series.key) else others  # a rule may name some ranks of a metric only
+            key = series.key.without_members()
+            metrics.setdefault(key, _Metric(key, {}, wanted)).members[series.key.member()] = series
+    most, usual = wanted.most_bytes - wanted.head_bytes, USUAL_BYTES - wanted.head_bytes
     try:
-        chosen, shortened = _fitting(named, beside_tree if run.call_trees and beside_tree < most else most)
-    except TooLarge:
+        chosen, shortened = _fitting(named, min(most, usual - _LEAST_TREE) if run.call_trees else most)
+    except TooLarge:  # there is no room for a small tree in USUAL_BYTES
         chosen, shortened = _fitting(named, most)
     used = sum(rows.size for rows in chosen)
     tree = None
     if run.call_trees:
         from perfgate.baselines.stored_trees import write_tree
 
-        usual = max(USUAL_BYTES - wanted.head_bytes - used, _LEAST_TREE)
-        tree = write_tree(run.call_trees, min(_TREE_BYTES, most - used, usual))
+        tree = write_tree(run.call_trees, min(_TREE_BYTES, most - used, max(usual - used, _LEAST_TREE)))
     filled, left_out = _filled(others, wanted, used, len(msgspec.json.encode(tree)))
     rows = [*chosen, *filled]
-    return Contents(
-        sorted((row for one in rows for row in one.series), key=lambda row: row.key),
-        sorted(
-            (row for one in rows for row in one.summaries), key=lambda row: (row.metric, sorted(row.labels.items()))
-        ),
-        left_out,
-        shortened,
-        tree,
-    )
+    stored = sorted((row for part in rows for row in part.series), key=lambda row: row.key)
+    summaries = [row for part in rows for row in part.summaries]
+    summaries.sort(key=lambda row: (row.metric, sorted(row.labels.items())))
+    return Contents(stored, summaries, left_out, shortened, tree)
 
 
-def _fitting(named: Sequence[_Metric], room: int) -> tuple[list[_Rows], tuple[str, ...]]:
+def _fitting(named: Mapping[Key, _Metric], room: int) -> tuple[list[_Rows], tuple[str, ...]]:
     """Return the rows of the named metrics, the largest ones shortened until all fit, and the names of these.
 
     Raises TooLarge if they do not fit in any way.
     """
-    chosen = [metric.samples for metric in named]
+    chosen = {key: metric.samples for key, metric in named.items()}
+    size = sum(rows.size for rows in chosen.values())
     shortened: set[str] = set()
     ways: tuple[Callable[[_Metric], _Rows], ...] = (lambda m: m.speaking, lambda m: m.summary, lambda m: m.outline)
     for shorten in ways:
-        sizes = [rows.size for rows in chosen]
-        for i in sorted(range(len(named)), key=lambda i: (-sizes[i], named[i].key)):
-            if sum(sizes) <= room:
+        for key, rows in sorted(chosen.items(), key=lambda item: (-item[1].size, item[0])):  # the largest first
+            if size <= room:
                 break
-            shorter = shorten(named[i])
-            if shorter.size < sizes[i]:
-                chosen[i], sizes[i] = shorter, shorter.size
-                shortened.add(named[i].key.metric)
-    if (size := sum(rows.size for rows in chosen)) > room:
-        ranks = max(len(metric.members) for metric in named)
+            shorter = shorten(named[key])
+            if shorter.size < rows.size:
+                chosen[key] = shorter
+                size += shorter.size - rows.size
+                shortened.add(key.metric)
+    if size > room:
+        ranks = max(len(metric.members) for metric in named.values())
         raise TooLarge(
             f"{len(named)} metrics of {ranks} ranks that the rules name take {size / 1024:.0f} KiB, and a stored run"
             f" has room for {room / 1024:.0f} KiB"
         )
-    return chosen, tuple(sorted(shortened))
+    return list(chosen.values()), tuple(sorted(shortened))
 
 
-def _filled(others: Sequence[_Metric], wanted: Wanted, named: int, tree: int) -> tuple[list[_Rows], tuple[str, ...]]:
+def _filled(
+    others: Mapping[Key, _Metric], wanted: Wanted, named: int, tree: int
+) -> tuple[list[_Rows], tuple[str, ...]]:
     """Return the rows of the other metrics that fit beside `named` and `tree` bytes, and the names of the rest.
 
     Summaries come first, in the room of point 3 of the head of this file. Then samples, only if all metrics are to have
     them, in the room that is left of `most_bytes`.
     """
-    chosen: dict[Key, _Rows] = {}
-    used = named + tree
-    is_usual = named < USUAL_BYTES // 2 or wanted.head_bytes + used <= USUAL_BYTES
-    usual = USUAL_BYTES if is_usual else MOST_BYTES
-    room = min(wanted.most_bytes, usual) - wanted.head_bytes - used
+    used = wanted.head_bytes + named + tree
+    left = room = wanted.most_bytes - used
+    if named < USUAL_BYTES // 2 or used <= USUAL_BYTES:
+        room = min(left, USUAL_BYTES - used)
     ordered = _by_time(others)
-    for metric in ordered:
+    chosen: dict[Key, _Rows] = {}
+    for key in ordered:
         if room < _LEAST_ROOM:
             break
-        rows = metric.summary
+        rows = others[key].summary
         if rows.size <= room:
-            chosen[metric.key] = rows
+            chosen[key] = rows
             room -= rows.size
-    room = wanted.most_bytes - wanted.head_bytes - used - sum(rows.size for rows in chosen.values())
-    for metric in ordered if wanted.keep_all else ():
-        before = chosen[metric.key].size if metric.key in chosen else 0
-        if (grown := metric.samples.size - before) <= room:
-            chosen[metric.key] = metric.samples
-            room -= grown
-    return list(chosen.values()), tuple(sorted({m.key.metric for m in ordered if m.key not in chosen}))
+    left -= sum(rows.size for rows in chosen.values())
+    for key in ordered if wanted.keep_all else ():
+        samples = others[key].samples
+        grown = samples.size - (chosen[key].size if key in chosen else 0)
+        if grown <= left:
+            chosen[key] = samples
+            left -= grown
+    return list(chosen.values()), tuple(sorted({key.metric for key in others.keys() - chosen.keys()}))
 
 
-def _by_time(metrics: Iterable[_Metric]) -> list[_Metric]:
-    """Return metrics with the largest times first.
+def _by_time(metrics: Mapping[Key, _Metric]) -> list[Key]:
+    """Return the keys of metrics with the largest times first.
 
     Other units (calls, bytes) are sorted with the times of the same operator; without such times they come first.
     """
-    found = list(metrics)
-    by_stem: dict[str, float] = {}  # the largest time of each operator, by the name of a metric without its last word
-    seconds = {metric.key: metric.seconds for metric in found}
-    for metric in found:
-        if metric.members and seconds[metric.key]:
-            stem = metric.key.metric.rpartition(".")[0]
-            by_stem[stem] = max(by_stem.get(stem, 0.0), seconds[metric.key])
-
-    def order(metric: _Metric) -> tuple[float, Key]:
-        own = seconds[metric.key] or by_stem.get(metric.key.metric.rpartition(".")[0], math.inf)
-        return -own, metric.key
-
-    return sorted(found, key=order)
+    seconds = {key: metrics[key].seconds for key in sorted(metrics)}  # nan sorts alike in any order of the series
+    operators = {key: key.metric.rpartition(".")[0] for key in metrics}  # the name without its last word
+    longest: dict[str, float] = {}  # the largest time of each operator
+    for key, time in seconds.items():
+        if time:
+            longest[operators[key]] = max(longest.get(operators[key], 0.0), time)
+    return sorted(seconds, key=lambda key: (-(seconds[key] or longest.get(operators[key], math.inf)), key))

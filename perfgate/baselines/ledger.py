@@ -34,6 +34,7 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 from msgspec import Struct
@@ -62,6 +63,8 @@ _SHOWS: Mapping[EvidenceKind, tuple[int, bool, tuple[LedgerAnswer, ...]]] = {
 }
 #: The number of later green commits that confirm a green.
 _CONFIRMING = 2
+#: A month after all months, as text sorts.
+_AFTER_ALL = "~"
 #: Commits are compared by this many digits: some tools shorten them.
 _DIGITS = 12
 
@@ -99,14 +102,13 @@ def record_check(
     `place`: the level that the runs were compared with, SUITE/ENVIRONMENT/LEVEL. `files`: the files of the runs. If the
     same runs are judged again, they are not recorded again.
     """
-    by_rule: dict[str, list[Verdict]] = {one.rule: [] for one in verdicts}
+    by_rule: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         if verdict.outcome != "skipped":
-            by_rule[verdict.rule].append(verdict)
-    judged = ((rule, own) for rule, own in by_rule.items() if own)
-    answers = [RuleAnswer(rule, _answer(own), sorted({one.metric for one in own})) for rule, own in judged]
-    if not answers:
+            by_rule.setdefault(verdict.rule, []).append(verdict)
+    if not by_rule:
         return None
+    answers = [RuleAnswer(rule, _answer(own), sorted({v.metric for v in own})) for rule, own in by_rule.items()]
     environment = place.split("/")[1] if place else ""
     commits = [commit] if commit else []
     entry = LedgerEntry("check", commits, environment=environment, answers=answers)
@@ -115,8 +117,10 @@ def record_check(
 
 def _answer(verdicts: Iterable[Verdict]) -> LedgerAnswer:
     """The answer of a rule: red if one of its verdicts failed, green if all passed, else open."""
-    outcomes = {one.outcome for one in verdicts}
-    return "red" if "fail" in outcomes else "green" if outcomes == {"pass"} else "open"
+    outcomes = {verdict.outcome for verdict in verdicts}
+    if "fail" in outcomes:
+        return "red"
+    return "green" if outcomes == {"pass"} else "open"
 
 
 def record_evidence(store: WritableStore, suite: str, found: LedgerEntry) -> str | None:
@@ -162,12 +166,17 @@ def _entries(store: Store, paths: Iterable[str], problems: list[Problem]) -> dic
 
 def suites_of_ledger(store: Store) -> list[str]:
     """Return the suites that have a ledger."""
-    return sorted({path.split("/")[2] for path in _files(store)})
+    return sorted({suite for suite, _ in _months(store)})
 
 
-def _files(store: Store) -> list[str]:
-    """Return the files of all ledgers, which `kind_of` counts to the history, without others that are beside them."""
-    return [path for path in store.paths(LEDGER)[0] if kind_of(path) == "history"]
+def _months(store: Store, before: str = _AFTER_ALL) -> dict[tuple[str, str], list[str]]:
+    """Return the files of all ledgers before a month, by suite and month; other files beside them do not count."""
+    months: dict[tuple[str, str], list[str]] = {}
+    for path in store.paths(LEDGER)[0]:
+        suite, name, *_ = (*path.split("/")[2:], "", "")
+        if kind_of(path) == "history" and name[:7] < before:  # the ledger is a part of the history
+            months.setdefault((suite, name[:7]), []).append(path)
+    return months
 
 
 def compact_ledger(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
@@ -175,25 +184,22 @@ def compact_ledger(store: WritableStore, before: str | None = None) -> tuple[lis
 
     `before`: the first month that is not compacted, `YYYY-MM`; None to compact all months.
     """
-    months: dict[tuple[str, str], list[str]] = {}
     lines, problems = list[str](), list[Problem]()
-    for path in _files(store):
-        _, _, suite, name = path.split("/")[:4]
-        months.setdefault((suite, name[:7]), []).append(path)
-    for (suite, month), paths in sorted(months.items()):
-        if (before is not None and month >= before) or (len(paths) == 1 and MONTH_FILE.search(paths[0])):
+    for (suite, month), paths in sorted(_months(store, before or _AFTER_ALL).items()):
+        if len(paths) == 1 and MONTH_FILE.search(paths[0]):
             continue
         damaged: list[Problem] = []
         entries = _entries(store, paths, damaged)
-        data = _data(suite, sorted(entries.values(), key=lambda one: (one.time, one.id)))
+        data = _data(suite, sorted(entries.values(), key=lambda entry: (entry.time, entry.id)))
         target = f"{LEDGER}/{suite}/{month}-{hashlib.sha256(data).hexdigest()[:16]}.json"
-        if not damaged and target not in paths:
-            write_file(store, target, data)
         problems += damaged
-        if not damaged and _entries(store, [target], problems).keys() == entries.keys():
-            for path in paths:
-                if path != target:
-                    store.remove(path)
+        if damaged:
+            continue
+        if target not in paths:
+            write_file(store, target, data)
+        if _entries(store, [target], problems).keys() == entries.keys():
+            for path in sorted({*paths} - {target}):
+                store.remove(path)
             lines.append(f"ledger of {suite}, {month}: {plural(len(entries), 'record')} in one file")
     return lines, problems
 
@@ -212,81 +218,82 @@ class _Check(Struct, frozen=True):
 
 def ledger_of(entries: Iterable[LedgerEntry]) -> Mapping[str, RuleRecord]:
     """Return the record of each rule that answered red or green at least once, by its name."""
-    ordered = sorted({one.id: one for one in entries}.values(), key=lambda one: (one.time, one.id))
+    ordered = sorted({entry.id: entry for entry in entries}.values(), key=lambda entry: (entry.time, entry.id))
     checks: dict[tuple[str, str], list[_Check]] = {}  # by rule and environment
     for entry in ordered:
-        for one in entry.answers:
-            commit = entry.commits[0][:_DIGITS] if entry.commits else ""
-            own = checks.setdefault((one.rule, entry.environment), [])
-            own.append(_Check(entry.time, commit, one.answer, one.metrics))
+        commit = entry.commits[0][:_DIGITS] if entry.commits else ""
+        for answer in entry.answers:
+            check = _Check(entry.time, commit, answer.answer, answer.metrics)
+            checks.setdefault((answer.rule, entry.environment), []).append(check)
     counts: dict[str, Counter[tuple[LedgerAnswer, bool | None]]] = {}  # by rule: how often an answer was right
-    for (rule, environment), own in checks.items():
-        evidence = [one for one in ordered if one.kind != "check" and one.environment in ("", environment)]
-        truths = _truths(own, evidence)
-        found = counts.setdefault(rule, Counter())
-        found.update((one.answer, truth) for one, truth in zip(own, truths, strict=True) if one.answer != "open")
-    records = {}
-    for rule, found in sorted(counts.items()):
-        right, unknown = (found["red", truth] + found["green", truth] for truth in (True, None))
-        wrong = found["red", False], found["green", False]
-        highest = share_bounds(sum(wrong), right + sum(wrong))[1]
-        records.update({rule: RuleRecord(right, *wrong, unknown, highest)} if found else {})
-    return records
+    for (rule, environment), judged in checks.items():
+        evidence = [entry for entry in ordered if entry.kind != "check" and entry.environment in ("", environment)]
+        counts.setdefault(rule, Counter()).update(_truths(judged, evidence))
+    return {rule: _record(counted) for rule, counted in sorted(counts.items()) if counted}
 
 
-def _truths(own: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[bool | None]:
-    """Return True for each check of one rule whose answer was right, False if it was wrong, None if nothing shows it.
+def _record(counted: Counter[tuple[LedgerAnswer, bool | None]]) -> RuleRecord:
+    right, unknown = (counted["red", truth] + counted["green", truth] for truth in (True, None))
+    wrong = counted["red", False], counted["green", False]
+    return RuleRecord(right, *wrong, unknown, highest=share_bounds(sum(wrong), right + sum(wrong))[1])
+
+
+def _truths(checks: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[tuple[LedgerAnswer, bool | None]]:
+    """Return each red and green of one rule: True if it was right, False if it was wrong, None if nothing shows it.
 
     The checks are in order of time.
     """
-    places: dict[str, list[int]] = {}  # by commit: the indices of its checks
-    for at, one in enumerate(own):
-        places.setdefault(one.commit, []).append(at)
     # for each check, by rank: True if evidence shows a change, False if evidence shows none
-    shown: list[dict[int, set[bool]]] = [{} for _ in own]
-    approved = [one.time for one in evidence if one.kind == "approved" and _concerns(one.metrics, own[0].metrics)]
+    shown: list[dict[int, set[bool]]] = [{} for _ in checks]
+    approved = [e.time for e in evidence if e.kind == "approved" and concerns(e.metrics, checks[0].metrics)]
     for entry in evidence:
-        rank, changed, about = _SHOWS[entry.kind]  # type: ignore[index]
-        concerned = _checks_about(entry, own, places)
-        began = min((own[at].time for at in concerned), default="")
-        # evidence of a change in commits ends with the next approval; `~` is after every time
-        over = min((time for time in approved if time > began), default="~") if changed and entry.commits else "~"
-        for at in concerned:
-            if own[at].answer in about and own[at].time < over and _concerns(entry.metrics, own[at].metrics):
-                shown[at].setdefault(rank, set()).add(changed)
-    truths = [_by_later_checks(at, own, places) if not known else None for at, known in enumerate(shown)]
-    for at, known in enumerate(shown):
-        if known and len(highest := known[max(known)]) == 1:  # otherwise evidence of one rank contradicts itself
-            truths[at] = highest == {own[at].answer == "red"}  # a red is right if there is a change, a green if not
-    return truths
+        rank, is_change, about = _SHOWS[entry.kind]  # type: ignore[index]
+        for i in _checks_about(entry, checks, approved if is_change else ()):
+            if checks[i].answer in about and concerns(entry.metrics, checks[i].metrics):
+                shown[i].setdefault(rank, set()).add(is_change)
+    return [(check.answer, _truth(i, checks, shown[i])) for i, check in enumerate(checks) if check.answer != "open"]
 
 
-def _checks_about(entry: LedgerEntry, own: Sequence[_Check], places: Mapping[str, list[int]]) -> Sequence[int]:
-    """Return the indices of the checks that evidence is about.
+def _checks_about(entry: LedgerEntry, checks: Sequence[_Check], approved: Sequence[str]) -> Iterable[int]:
+    """Return the indices of the checks that evidence is about. `approved`: times; evidence of commits ends at the next.
 
     Evidence without commits is about the checks before it, back to the last green one, which is not included.
     """
-    if entry.commits:
-        return [at for commit in entry.commits for at in places.get(commit[:_DIGITS], ())]
-    end = start = bisect_right(own, entry.time, key=lambda one: one.time)
-    while start and own[start - 1].answer != "green":
-        start -= 1
-    return range(start, end)
+    if not entry.commits:
+        end = start = bisect_right(checks, entry.time, key=lambda check: check.time)
+        while start and checks[start - 1].answer != "green":
+            start -= 1
+        return range(start, end)
+    commits = {commit[:_DIGITS] for commit in entry.commits}
+    about = [i for i, check in enumerate(checks) if check.commit in commits]
+    began = min((checks[i].time for i in about), default="")
+    ends = [time for time in approved if time > began]
+    return [i for i in about if not ends or checks[i].time < min(ends)]
 
 
-def _concerns(named: Sequence[str], metrics: Sequence[str]) -> bool:
-    """True if one of the metrics has one of these names, which may be globs; no names mean every metric."""
+def concerns(named: Sequence[str], metrics: Sequence[str]) -> bool:
+    """Return whether one of the metrics has one of these names, which may be globs; no names mean every metric."""
     return not named or any(metric == name or glob_matches(name, metric) for name in named for metric in metrics)
 
 
-def _by_later_checks(at: int, own: Sequence[_Check], places: Mapping[str, list[int]]) -> bool | None:
-    """Return whether an answer was right by the last two rows of the table above; None if they do not show it."""
-    if own[at].answer == "red":
-        again = {own[i].answer for i in places[own[at].commit] if i > at} - {"open"} if own[at].commit else set()
-        return False if again == {"green"} else None
-    following: set[str] = set()
-    for i in range(at + 1, len(own)):
-        if own[i].answer == "red" or len(following) == _CONFIRMING:
-            break
-        following |= {own[i].commit} - {"", own[at].commit} if own[i].answer == "green" else set()
-    return True if len(following) == _CONFIRMING else None
+def _truth(i: int, checks: Sequence[_Check], shown: Mapping[int, set[bool]]) -> bool | None:
+    """Return whether the answer of a check was right; None if nothing shows it.
+
+    It is the evidence of the highest rank that counts, or else the last two rows of the table above.
+    """
+    commit, is_red = checks[i].commit, checks[i].answer == "red"
+    if shown:
+        highest = shown[max(shown)]
+        return (True in highest) == is_red if len(highest) == 1 else None  # otherwise it contradicts itself
+    if is_red:
+        again = {later.answer for later in checks[i + 1 :] if later.commit == commit} - {"open"}
+        return False if commit and again == {"green"} else None
+    confirmed: set[str] = set()  # by these green commits
+    for later in islice(checks, i + 1, None):
+        if later.answer == "red":
+            return None
+        if later.answer == "green" and later.commit not in ("", commit):
+            confirmed.add(later.commit)
+        if len(confirmed) == _CONFIRMING:
+            return True
+    return None
