@@ -50,8 +50,9 @@ class RunBuilder:
         self._refused_more: Counter[Key] = Counter()
         self._said: Counter[tuple[Severity, str]] = Counter()
         self._other_facts: set[tuple[str, Fact]] = set()
-        self._times_printed: Counter[Key] = Counter()
+        #: The names given by `unique`, and the number in the last new name of each printed one.
         self._names: set[Key] = set()
+        self._numbers: dict[Key, int] = {}
         #: The table that has begun and has no row so far: what it is, and its line.
         self._rowless: tuple[str, int] | None = None
         self._kept_lines = file.coverage.lines.read  # by line, of the examples of `UnreadLines`: the numbers read in it
@@ -195,19 +196,17 @@ class RunBuilder:
 
     def unique(self, key: Key, at: Place) -> Key:
         """Return the key, or `NAME#2` and so on if the file has it again, with a warning for the first of them."""
-        self._times_printed[key] += 1
-        count = self._times_printed[key]
-        found = key
-        while found in self._names:
-            count = max(count, 2)  # it is 1 if another name was changed to this one
-            found = Key(f"{key.metric}#{count}", key.labels)
-            count += 1
-        self._names.add(found)
-        if found != key:
-            if self._times_printed[key] == 2:
-                self.say("warning", "a name occurs again", at, f": {key.metric} is named {found.metric} here")
-            self._times_printed[key] = count - 1  # the number in the new name
-        return found
+        if key not in self._names:
+            self._names.add(key)
+            return key
+        number = self._numbers.get(key, 1) + 1
+        while (renamed := Key(f"{key.metric}#{number}", key.labels)) in self._names:
+            number += 1
+        if key not in self._numbers:
+            self.say("warning", "a name occurs again", at, f": {key.metric} is named {renamed.metric} here")
+        self._numbers[key] = number
+        self._names.add(renamed)
+        return renamed
 
     # --- tables and problems ----------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
@@ -52,6 +53,27 @@ def transcode(blocks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
     yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 
 
+def inflate(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Yield pieces of the text of gzip, each with the number of compressed bytes so far.
+
+    Several members are one text (RFC 1952, 2.2), and zero padding after a member is allowed. Raises zlib.error if the
+    stream is damaged, and EOFError if it is cut off.
+    """
+    member = zlib.decompressobj(wbits=31)
+    read = 0
+    for chunk in chunks:
+        read += len(chunk)
+        data = chunk.lstrip(b"\0") if member.eof else chunk
+        while data:
+            if member.eof:
+                member = zlib.decompressobj(wbits=31)
+            yield member.decompress(data, BLOCK), read
+            data = member.unused_data.lstrip(b"\0") if member.eof else member.unconsumed_tail
+    yield member.flush(), read  # what a full output buffer held back
+    if not member.eof:
+        raise EOFError
+
+
 def select(data: bytes, numbers: Sequence[int], words: Sequence[str]) -> list[Line]:
     """Return the lines that contain a word; `data` are lines with these numbers, without the last line end.
 
@@ -63,25 +85,26 @@ def select(data: bytes, numbers: Sequence[int], words: Sequence[str]) -> list[Li
     if first is None:
         return []
     lines = text.split("\n")
-    if first:  # "" asks for every line
+    if first:
         rest = "\n".join([line for line in lines if first not in line])
         others = [word for word in words if word in rest]
-    else:
+    else:  # every line
         others = words = [word for word in words if word in text]
-    found: list[Line] = [
-        (at, line, words if first in line else others, True)
-        for at, line in zip(numbers, lines, strict=False)  # without lines, `data` is one empty text and no number
-        if first in line or (others and any(word in line for word in others))
-    ]
-    if "\r" not in text:
-        return found
-    # A progress bar prints itself again after each `\r`: each time it is a line.
-    return [
-        (at, part, known, True)
-        for at, line, known, _ in found
-        for part in line.removesuffix("\r").split("\r")
-        if any(word in part for word in known)
-    ]
+    found: list[Line] = []
+    for number, line in zip(numbers, lines, strict=False):  # without lines, `data` is one empty text and no number
+        if first in line:
+            found.append((number, line, words, True))
+        elif others and any(word in line for word in others):
+            found.append((number, line, others, True))
+    return [part for line in found for part in _parts(line)] if "\r" in text else found
+
+
+def _parts(line: Line) -> Iterator[Line]:
+    r"""Yield the parts of a line: a progress bar prints itself again after each `\r`, and each time it is a line."""
+    number, text, words, ended = line
+    for part in text.removesuffix("\r").split("\r"):
+        if any(word in part for word in words):
+            yield number, part, words, ended
 
 
 def last_parts(rest: bytes, number: int, words: Sequence[str]) -> Iterator[Line]:
@@ -120,10 +143,6 @@ class TakenLines(Protocol):
     @property
     def numbers(self) -> Sequence[int]:
         """The numbers of the other lines in the file."""
-
-    @property
-    def end(self) -> int:
-        """The number of the first line after the block."""
 
     def read_until(self, number: int) -> None:
         """Read the taken lines before this line of the file."""

@@ -28,8 +28,7 @@ from perfgate.readers.line_blocks import (
     FileParts,
     Line,
     Take,
-    TakenLines,
-    clean,
+    inflate,
     is_json,
     last_parts,
     reblock,
@@ -176,48 +175,44 @@ class InputFile:
         With `take`, the reader is asked for each long block which lines it takes. These are not yielded, but read in
         their turn among the others. A reader has `take` or `alike`, never both.
         """
-        # The number of the next line, how many blocks are yielded whole, an unfinished line, and the line before.
-        number, wide, rest, before = 1, 0, b"", b""
         marks = [word.encode() for word in around]
+        number, rest = 1, b""
+        wide, line_before = 0, b""  # how many blocks from here on are yielded whole, and the line before this block
         for block in self.blocks():
-            data = rest + block
-            end = data.rfind(b"\n") + 1
-            rest = data[end:]
-            if end:
-                text = data[: end - 1]
-                taken = take(text, number) if take and len(block) == BLOCK else None
-                if taken:
-                    others, numbers, after = taken.rest, taken.numbers, taken.end
-                else:
-                    after = number + text.count(b"\n") + 1
-                    others, numbers = text, range(number, after)
-                kept = self.coverage.lines.keep(others, numbers)  # examples: which of their numbers are read?
-                begins = any(mark in others for mark in marks)
-                if begins and not wide:  # first the line before this block
-                    skipped = clean(before.decode("utf-8", "replace"))
-                    if skipped and not any(word in skipped for word in words):
-                        yield number - 1, skipped, ("",), True
-                wide = 2 if begins else wide - bool(wide)  # this block and the next one
-                before = text[text.rfind(b"\n") + 1 :] if around else b""
-                if self.alike and not wide and len(block) == BLOCK and self.alike.is_worth(text):
-                    for line in self.alike.walk(text, number, words, kept):
-                        self._handed = ([line], iter(()))
-                        yield line
-                    number = after
-                    continue
-                found = select(others, numbers, ("", *words) if wide else words)
-                del block, data, text, others  # frees memory: lines may be long
-                number = after
-                yield from self._hand_out(found, taken, after)
-                del found
+            text, line_end, rest = (rest + block).rpartition(b"\n")
+            if line_end:
+                has_mark = any(mark in text for mark in marks)
+                if has_mark and not wide:
+                    yield from _without(words, line_before, number - 1)
+                wide = 2 if has_mark else max(wide - 1, 0)
+                line_before = text.rpartition(b"\n")[2]
+                numbers = range(number, number + text.count(b"\n") + 1)
+                number = numbers.stop
+                is_full, is_wide = len(block) == BLOCK, wide > 0
+                yield from self._of_block(text, numbers, words, take, is_full=is_full, is_wide=is_wide)
             while len(rest) > self.limits.line_bytes:
                 piece, rest = self._cut(rest, number)
                 yield from last_parts(piece, number, words)
         self.coverage.lines.keep(rest, (number,))
         yield from last_parts(rest, number, ("", *words) if wide else words)
 
-    def _hand_out(self, found: list[Line], taken: TakenLines | None, after: int) -> Iterator[Line]:
-        """Yield the lines of a block, and let the reader read its taken lines in between, up to the line `after`."""
+    def _of_block(
+        self, text: bytes, numbers: range, words: Sequence[str], take: Take | None, *, is_full: bool, is_wide: bool
+    ) -> Iterator[Line]:
+        """Yield the lines of a block that contain a word, or all lines if `is_wide`.
+
+        `text`: its whole lines, without the last line end. `is_full`: False for the end of a file, whose lines are read
+        one by one.
+        """
+        taken = take(text, numbers.start) if take and is_full else None
+        others, others_numbers = (taken.rest, taken.numbers) if taken else (text, numbers)
+        kept = self.coverage.lines.keep(others, others_numbers)  # examples: which of their numbers are read?
+        if self.alike and is_full and not is_wide and self.alike.is_worth(text):
+            for line in self.alike.walk(text, numbers.start, words, kept):
+                self._handed = ([line], iter(()))
+                yield line
+            return
+        found = select(others, others_numbers, ("", *words) if is_wide else words)
         handed = iter(found)
         self._handed = (found, handed)
         for line in handed:
@@ -225,7 +220,7 @@ class InputFile:
                 taken.read_until(line[0])
             yield line
         if taken:
-            taken.read_until(after)
+            taken.read_until(numbers.stop)
         self._handed = (found[-1:], iter(()))
 
     def _cut(self, rest: bytes, number: int) -> tuple[bytes, bytes]:
@@ -265,35 +260,38 @@ class InputFile:
             yield block
 
     def _gunzip(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Inflate gzip: several members are one text (RFC 1952, 2.2), and zero padding after the last is allowed."""
-        member = zlib.decompressobj(wbits=31)
-        read = inflated = lines = 0
-        for chunk in chunks:
-            read += len(chunk)
-            data = chunk
-            while data:
-                if member.eof:
-                    if not (data := data.lstrip(b"\0")):
-                        break
-                    member = zlib.decompressobj(wbits=31)
-                try:
-                    text = member.decompress(data, BLOCK)
-                except zlib.error as error:
-                    return self._stop(f"the gzip stream is damaged ({error})", lines)
+        """Inflate gzip, until it is damaged or exceeds a limit: then a problem says which lines are missing."""
+        inflated = lines = 0
+        try:
+            for text, read in inflate(chunks):
                 inflated += len(text)
                 lines += int(np.count_nonzero(np.frombuffer(text, np.uint8) == 0x0A))  # faster than `count`
                 yield text
-                if inflated > self.limits.inflated_bytes:
-                    return self._stop(self.limits.beyond("inflated_bytes", "this file inflates to more"), lines)
-                if inflated > _RATIO_FROM and inflated > self.limits.inflation * read:
-                    what = f"this file inflates to {inflated >> 20} MiB, which is more times its size"
-                    return self._stop(self.limits.beyond("inflation", what), lines)
-                data = member.unused_data if member.eof else member.unconsumed_tail
-        yield member.flush()  # what a full output buffer held back
-        if not member.eof:
+                if excess := self._excess(inflated, read):
+                    return self._stop(excess, lines)
+        except zlib.error as error:
+            self._stop(f"the gzip stream is damaged ({error})", lines)
+        except EOFError:
             self._stop("the gzip stream is cut off", lines)
+        return None
+
+    def _excess(self, inflated: int, read: int) -> str | None:
+        """Return the message for more inflated bytes than the limits allow; `read`: the compressed bytes."""
+        if inflated > self.limits.inflated_bytes:
+            return self.limits.beyond("inflated_bytes", "this file inflates to more")
+        if inflated > _RATIO_FROM and inflated > self.limits.inflation * read:
+            return self.limits.beyond(
+                "inflation", f"this file inflates to {inflated >> 20} MiB, which is more times its size"
+            )
         return None
 
     def _stop(self, message: str, lines: int) -> None:
         place = f"; everything after line {lines} is missing" if lines else ""
         self.problems.append(self.problem("error", message + place, lines + 1))
+
+
+def _without(words: Sequence[str], line: bytes, number: int) -> Iterator[Line]:
+    """Yield the line with this number, unless it is empty or contains one of the words."""
+    for part in select(line, (number,), ("",)):
+        if part[1] and not any(word in part[1] for word in words):
+            yield part

@@ -78,6 +78,15 @@ def test_a_measurement_again():
     assert said(run) == ["train.log:12: warning: a name occurs again: x * y is named x * y#2 here"]
 
 
+def test_a_name_that_looks_like_one_again():
+    run = run_of(ONE + ONE + ONE.replace("x * y", "x * y#2") + ONE)
+    assert [*found(run)] == [f'{name}{{threads="1"}}' for name in ("x * y", "x * y#2", "x * y#2#2", "x * y#3")]
+    assert said(run) == [
+        "train.log:12: warning: a name occurs again: x * y is named x * y#2 here",
+        "train.log:23: warning: a name occurs again: x * y#2 is named x * y#2#2 here",
+    ]
+
+
 def test_a_measurement_broken_off_and_one_cut_off():
     run = run_of(f"{HEAD}\nlost\nlog line\n" + ONE + f"{HEAD}\ncut\n  Median: 1.0")
     assert [*found(run)] == ['x * y{threads="1"}']

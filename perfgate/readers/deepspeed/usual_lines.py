@@ -27,11 +27,10 @@ _MANY_LINES = 50
 
 
 class UsualBlock(Struct):
-    """A block of a log: text and numbers of its lines that are not usual, and the number of the line after it."""
+    """A block of a log: text and numbers of its lines that are not usual, and its usual lines."""
 
     rest: bytes
     numbers: Sequence[int]
-    end: int
     _lines: UsualLines
     #: The number of each usual line in the file, and its form.
     _usual: Ints
@@ -73,8 +72,7 @@ class UsualLines:
         if len(usual):
             self._forms.append(forms)
             self._words.append(words)
-        end = number + len(usual) + len(others)
-        return UsualBlock(rest, (others + number).tolist(), end, self, usual + number, forms)
+        return UsualBlock(rest, (others + number).tolist(), self, usual + number, forms)
 
     def count(self, forms: Ints, numbers: Ints) -> None:
         """Count the next usual lines, which have these forms and these numbers in the file."""
