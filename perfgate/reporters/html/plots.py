@@ -35,22 +35,34 @@ def interval(estimate: float, bounds: Range, allowed: Range, origin: float | Non
     ends = _ends([estimate, *bounds, *allowed, origin], room=0.15)
     if ends is None:
         return ""
-    low, high = (ends[i] if bound is None else bound for i, bound in enumerate(bounds))
-    lowest, highest = (ends[i] if bound is None else bound for i, bound in enumerate(allowed))
+    low, high = _bounded(bounds, ends)
+    lowest, highest = _bounded(allowed, ends)
 
     def draw(on: Canvas) -> None:
         on.axes(ends, (0, 1), unit, bare=True)
         on.span(lowest, highest, "good", alpha=0.16)
-        for left, right in ((ends[0], lowest), (highest, ends[1])):
-            if left < right:
-                on.span(left, right, "bad", alpha=0.16)
-        on.lines([[(bound, 0), (bound, 1)] for bound in allowed if bound is not None], "bad", width=1.5, dashed=True)
-        on.lines([[(origin, 0), (origin, 1)]] if origin is not None else [], "ink", width=1)
+        if ends[0] < lowest:
+            on.span(ends[0], lowest, "bad", alpha=0.16)
+        if highest < ends[1]:
+            on.span(highest, ends[1], "bad", alpha=0.16)
+        on.lines(_uprights(allowed, 0, 1), "bad", width=1.5, dashed=True)
+        on.lines(_uprights([origin], 0, 1), "ink", width=1)
         on.lines([[(low, 0.5), (high, 0.5)]], "new", width=4)
-        on.lines([[(bound, 0.34), (bound, 0.66)] for bound in bounds if bound is not None], "new", width=2)
+        on.lines(_uprights(bounds, 0.34, 0.66), "new", width=2)
         on.dots([(estimate, 0.5)], "new", size=11)
 
     return Canvas(150, "x", left=12).picture(draw)
+
+
+def _bounded(bounds: Range, ends: Point) -> Point:
+    """Return a range without infinite ends: there the axis ends."""
+    low, high = bounds
+    return ends[0] if low is None else low, ends[1] if high is None else high
+
+
+def _uprights(places: Iterable[float | None], bottom: float, top: float) -> list[list[Point]]:
+    """Return a vertical line at each known place."""
+    return [[(x, bottom), (x, top)] for x in places if x is not None]
 
 
 def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range, breaks: Collection[int]) -> str:
@@ -71,18 +83,18 @@ def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Ran
     if ends is None:
         return ""
     x_ends = (0.4, len(judged) + 0.6)
-    starts = [i for i in range(1, len(judged)) if judged[i].standing != judged[i - 1].standing]
+    # The first place of each row of runs with the same standing, and that of the next row.
+    starts = [i for i in range(len(judged)) if i == 0 or judged[i].standing != judged[i - 1].standing]
 
     def draw(on: Canvas) -> None:
         on.axes(x_ends, ends, "run", unit, whole=True)
         _draw_allowed(on, x_ends, _scaled(allowed, scale))
-        on.lines([[(i + 0.5, ends[0]), (i + 0.5, ends[1])] for i in breaks], "muted", 0.8, dashed=True)
-        on.lines([[(i + 0.5, ends[0]), (i + 0.5, ends[1])] for i in starts], "muted", 0.8)
+        on.lines(_uprights([i + 0.5 for i in breaks], *ends), "muted", 0.8, dashed=True)
+        on.lines(_uprights([i + 0.5 for i in starts[1:]], *ends), "muted", 0.8)
         for run in runs:
             _draw_run(on, places.get(run.run, 0) + (0 if run.judged else 0.3), run, scale, ends)
-        for start, end in zip([0, *starts], [*starts, len(judged)], strict=True):
-            if judged:
-                on.word((start + end + 1) / 2, judged[start].standing, _colour(judged[start]))
+        for start, end in pairwise([*starts, len(judged)]):
+            on.word((start + end + 1) / 2, judged[start].standing, _colour(judged[start]))
 
     return Canvas(220).picture(draw)
 
@@ -161,12 +173,12 @@ def curves(sides: Sequence[tuple[str, Sequence[Point]]], scale: float, unit: str
         unit: the unit of the y axis.
         condition: the label of the x axis.
     """
-    points = [point for _, side in sides for point in side]
-    xs = [x for x, _ in points]
-    # Loads that are doubled rather than counted have a logarithmic axis.
+    xs = [x for _, side in sides for x, _ in side]
     is_wide = bool(xs) and min(xs) > 0 and max(xs) > _WIDE * min(xs) and isfinite(max(xs))
-    loads = _ends([log2(x) if is_wide else x for x in xs])
-    ends = _ends([0.0, *(y / scale for _, y in points)])
+    x_of = log2 if is_wide else float
+    scaled = {name: [(x_of(x), y / scale) for x, y in side] for name, side in sides if side}
+    loads = _ends(map(x_of, xs))
+    ends = _ends([0.0, *(y for points in scaled.values() for _, y in points)])
     if loads is None or ends is None:
         return ""
     across = loads[1] - loads[0]
@@ -175,10 +187,9 @@ def curves(sides: Sequence[tuple[str, Sequence[Point]]], scale: float, unit: str
         on.axes(loads, ends, condition, unit)
         if is_wide:
             on.powers(xs)
-        for place, (name, side) in enumerate((name, side) for name, side in sides if side):
-            scaled = [(log2(x) if is_wide else x, y / scale) for x, y in side]
-            on.lines([scaled], name, 1.6)
-            on.dots(scaled, name, 6)
+        for place, (name, points) in enumerate(scaled.items()):
+            on.lines([points], name, 1.6)
+            on.dots(points, name, 6)
             on.word(loads[0] + across * (0.06 + 0.12 * place), name, name)
 
     return Canvas(220).picture(draw)
@@ -204,11 +215,13 @@ def bars(sides: Sequence[tuple[str, Sequence[float]]], scale: float, unit: str) 
 
 def _extent(runs: Iterable[RunDetails], scale: float) -> list[float]:
     """Return the values that the axis must include: the ends of the middle 98 % of every run, or else of all of it."""
-    found: list[float] = []
+    extremes: list[float] = []
     for run in runs:
-        inner = run.values[run.warmup :]
-        found += [run.quantiles[1], run.quantiles[-2]] if run.quantiles else [min(inner), max(inner)] if inner else []
-    return [value / scale for value in found]
+        if run.quantiles:
+            extremes += (run.quantiles[1], run.quantiles[-2])
+        elif inner := run.values[run.warmup :]:
+            extremes += (min(inner), max(inner))
+    return [value / scale for value in extremes]
 
 
 def _scaled(values: Iterable[float | None], scale: float) -> list[float | None]:
@@ -234,8 +247,8 @@ def sweep(curve: SweepCurve) -> tuple[str, str, str, list[tuple[str, ...]]]:
     picture = curves([("base", curve.base), ("new", curve.new)], unit.factor, unit.symbol, label)
     rows = []
     for load in sorted({*base, *new}):
-        old, own = base.get(load), new.get(load)
-        shown = ("–" if value is None else format_value(value, curve.unit) for value in (old, own))
-        change = format_change(own / old - 1) if old and own is not None else "–"
+        before, now = base.get(load), new.get(load)
+        shown = ("–" if value is None else format_value(value, curve.unit) for value in (before, now))
+        change = format_change(now / before - 1) if before and now is not None else "–"
         rows.append((format_number(load, 6), *shown, change))
     return series_name(curve.metric, tuple(curve.labels.items())), curve.condition, picture, rows

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 from jinja2 import Template
 from msgspec import Struct
 
-from perfgate.core.history_events import HistoryEvent, RuleRecord
-from perfgate.core.remembered_runs import CommitLine
+from perfgate.core.history_events import EventChange, HistoryEvent, RuleRecord
+from perfgate.core.remembered_runs import CommitLine, SeriesName
 from perfgate.core.run_history import HistoryChange, HistorySeries, LoadedHistory
 from perfgate.core.units import format_change
 from perfgate.core.wording import listed, plural
@@ -32,6 +32,8 @@ from perfgate.words import event_words, history_words
 
 #: How often each rule was wrong, by suite and rule.
 Records: TypeAlias = Mapping[str, Mapping[str, RuleRecord]]
+#: Suite, environment and name.
+_Metric: TypeAlias = tuple[str, str, SeriesName]
 #: The most numbers on a page; of longer histories, plots show the newest runs.
 MOST_NUMBERS = 450_000
 #: The most open changes that are listed at the top, and the number of newest changes of a metric that are unfolded.
@@ -82,19 +84,9 @@ class Trend(Struct, frozen=True):
     track: TrendRuns
 
     @property
-    def newest(self) -> str:
-        """The time of the newest change; empty without one."""
-        return self.series.changes[-1].likely.time if self.series.changes else ""
-
-    @property
     def open_changes(self) -> list[HistoryChange]:
         """The open changes, oldest first; none of a metric that is not measured any more."""
         return _open_changes(self.series)
-
-    @property
-    def moved_and_over(self) -> tuple[bool, bool]:
-        """Whether it changed, and whether it is not measured any more."""
-        return bool(self.series.changes), _is_over(self.series)
 
     @property
     def anchor(self) -> str:
@@ -144,7 +136,7 @@ def render(
     tracks = [TrendRuns.of(number, place, found.line, most) for number, place in enumerate(places)]
     trends = [Trend(one, track) for track in tracks for one in track.place.series]
     trends.sort(key=lambda trend: (str(trend.series.name), trend.series.suite, trend.series.environment))
-    trends.sort(key=lambda trend: trend.newest, reverse=True)
+    trends.sort(key=lambda trend: trend.series.changes[-1].likely.time if trend.series.changes else "", reverse=True)
     incomplete = history_words.incomplete(found)
     page = _page().render(
         **_header(found, events, trends),
@@ -194,16 +186,16 @@ def _page() -> Template:
 def conclusion(found: LoadedHistory, events: Sequence[HistoryEvent] = ()) -> str:
     """Return the conclusion: how many changes are open, and how many other metrics became worse."""
     shown = _open(found, events)
-    bad = sum(bool(_open_changes(one)) and not _is_in_event(one, shown) for one in found.series)
+    told = _told(shown)
+    bad = len([series for series in found.series if _open_changes(series) and _id(series) not in told])
+    few = _too_few_runs(found)
     if shown:
         return event_words.conclusion(shown) + (f"; {plural(bad, 'other metric')} may be worse" if bad else "")
     if not found.series:
         return "the history has no metric"
-    if not bad and (few := _too_few_runs(found)):
-        return f"too few runs to see a change: {few}"
-    if not bad:
-        return "no metric is worse without an approval"
-    return f"{plural(bad, 'metric')} became worse, and nobody approved it"
+    if bad:
+        return f"{plural(bad, 'metric')} became worse, and nobody approved it"
+    return f"too few runs to see a change: {few}" if few else "no metric is worse without an approval"
 
 
 def _too_few_runs(found: LoadedHistory) -> str | None:
@@ -214,34 +206,37 @@ def _too_few_runs(found: LoadedHistory) -> str | None:
 
 def _open(found: LoadedHistory, events: Sequence[HistoryEvent]) -> list[HistoryEvent]:
     """Return the open events of the metrics of a page."""
-    shown = {(one.suite, one.environment, one.name) for one in found.series if not _is_over(one)}
-    return [
-        event
-        for event in events
-        if event_words.is_open(event)
-        and any(one.worse and (one.suite, one.environment, one.name) in shown for one in event.changes)
-    ]
+    measured = {_id(series) for series in found.series if not _is_over(series)}
+    open_events = filter(event_words.is_open, events)
+    return [event for event in open_events if any(one.worse and _id(one) in measured for one in event.changes)]
 
 
-def _is_in_event(one: HistorySeries, events: Sequence[HistoryEvent]) -> bool:
-    """Return whether one of the events contains a change of this metric."""
-    name = (one.suite, one.environment, one.name)
-    return any(name == (own.suite, own.environment, own.name) for event in events for own in event.changes)
+def _told(events: Sequence[HistoryEvent]) -> set[_Metric]:
+    return {_id(change) for event in events for change in event.changes}
+
+
+def _id(one: HistorySeries | EventChange) -> _Metric:
+    return one.suite, one.environment, one.name
 
 
 def _header(found: LoadedHistory, events: Sequence[HistoryEvent], trends: Sequence[Trend]) -> dict[str, Any]:
     """Return what the top of the page shows: the conclusion, what was measured, and the first open changes."""
     shown = _open(found, events)
-    bad = [trend for trend in trends if trend.open_changes and not _is_in_event(trend.series, shown)]
+    told = _told(shown)
+    bad = [trend for trend in trends if trend.open_changes and _id(trend.series) not in told]
     bad.sort(key=lambda trend: trend.open_changes[-1].likely.time, reverse=True)
-    changed = sum(bool(trend.series.changes) for trend in trends)
+    changed = len([trend for trend in trends if trend.series.changes])
     times = [run.time for place in found.environments for run in place.runs]
     days = f", {min(times)[:10]} to {max(times)[:10]}" if times else ""
-    few = _too_few_runs(found)
+    sign, tone = "✓", "warning" if found.problems else "pass"
+    if shown or bad:
+        sign, tone = "▲", "fail"
+    elif _too_few_runs(found):
+        sign, tone = "?", "warning"
     return {
         "title": _capital(conclusion(found, events)),
-        "sign": "▲" if shown or bad else "?" if few else "✓",
-        "tone": "fail" if shown or bad else "warning" if found.problems or few else "pass",
+        "sign": sign,
+        "tone": tone,
         "counts": f"{plural(len(trends), 'metric')}, {changed} with changes; {plural(len(times), 'run')}{days}",
         "events": shown[:_MOST_NAMED],
         "bad": bad[: max(0, _MOST_NAMED - len(shown))],
@@ -255,25 +250,28 @@ def _capital(text: str) -> str:
 
 def _anchor_of(event: HistoryEvent, trends: Sequence[Trend]) -> str:
     """Return the id of the card of the metric of an event that changed most."""
-    own = {(one.suite, one.environment, one.name): number for number, one in enumerate(event_words.in_order(event))}
-    ranked = ((own.get((one.series.suite, one.series.environment, one.series.name), len(own)), one) for one in trends)
-    return min((rank, one.anchor) for rank, one in ranked)[1]
+    anchors = {_id(trend.series): trend.anchor for trend in trends}
+    return next(anchors[_id(change)] for change in event_words.in_order(event) if _id(change) in anchors)
 
 
 def _parts(trends: Sequence[Trend]) -> list[tuple[str, str, list[Trend]]]:
     """Return the parts of the page: what happened to the metrics, the class of their cards, and the metrics."""
-    rows = (("changed", True, False), ("did not change", False, False), ("changed and ended", True, True))
-    return [
-        (happened, "moved" if moved else "same", [one for one in trends if one.moved_and_over == (moved, over)])
-        for happened, moved, over in (*rows, ("ended", False, True))
-    ]
+    parts: dict[tuple[bool, bool], tuple[str, str, list[Trend]]] = {  # by whether they changed, and whether they ended
+        (True, False): ("changed", "moved", []),
+        (False, False): ("did not change", "same", []),
+        (True, True): ("changed and ended", "moved", []),
+        (False, True): ("ended", "same", []),
+    }
+    for trend in trends:
+        parts[bool(trend.series.changes), _is_over(trend.series)][2].append(trend)
+    return list(parts.values())
 
 
 def _rules(records: Records) -> list[tuple[str, str, str]]:
     """Return a row for each rule that answered on main: how often it was wrong, the highest bound of it first."""
-    found = [(suite, rule, record) for suite, own in records.items() for rule, record in own.items()]
-    found.sort(key=lambda row: (-row[2].highest, row[:2]))
-    return [(rule, suite, history_words.rule_record(one)) for suite, rule, one in found]
+    rows = [(suite, rule, record) for suite, of_suite in records.items() for rule, record in of_suite.items()]
+    rows.sort(key=lambda row: (-row[2].highest, row[:2]))
+    return [(rule, suite, history_words.rule_record(record)) for suite, rule, record in rows]
 
 
 def _place(track: TrendRuns) -> tuple[str, ...]:
