@@ -1,6 +1,6 @@
 import pytest
 from damage import check_changes, check_pieces
-from reading import SHARED, errors, run_of, said, values_of
+from reading import SHARED, errors, run_of, runs_of, said, values_of
 
 SIZES = "0 data size: 4.0 GB\n1 data size: 4.0 GB\n"
 BLOCK = "{}:\n duration: {:.4f} sec\n algo throughput: {:.4f} bps, {:.4f} Gbps\n busbw: {:.4f}  Gbps\n"
@@ -52,6 +52,16 @@ def test_what_is_broken_off_is_said():
     assert errors(run_of(whole.partition("\n")[2], "nccl-tests"))[0] == (
         "train.log:1: error: the rank of a value of the all_reduce benchmark is lost"
     )
+
+
+def test_problems_beside_tables_of_nccl_tests_are_reported_once():
+    header = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+    table = header + " 8 2 float sum -1 65.0 0.1 0.1 0 65.0 0.1 0.1 0\n# Avg bus bandwidth : 0.1\n"
+    for blocks in (block(0, 4.0), ""):
+        runs = runs_of(table + blocks + "0:\n duration: 4.0000 sec\n")
+        (problem,) = [message for run in runs for message in said(run)]
+        assert "the block is incomplete" in problem
+        assert problem in said(runs[-1])
 
 
 def test_damaged_lines():

@@ -69,45 +69,63 @@ _MISSING = re.compile(r"|-|\[.*|N/A.*|Not Supported.*|ERR!.*")
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of an output."""
-    run, columns, device, section = RunBuilder(file, NAME), list[str](), "", ""
-    by_comma = False  # `columns` are those of `--query-gpu`, not of `dmon`
+    run, columns, delimiter, device, section = RunBuilder(file, NAME), list[str](), "", "", ""
     for number, line, _, ended in file.lines():
-        cells = [cell.strip() for cell in line.split(",")] if by_comma else re.split(r"[,\s]+", line.strip())
-        named = [cell.strip().partition(" [")[0] for cell in line.split(",")]
         if not ended:
             run.say("warning", "the last record is cut off; left out", number)
-        elif line.startswith("#"):
-            found = re.findall(r"\w+", line)
-            columns, by_comma = (found, False) if "gpu" in found else (columns, by_comma)
-        elif any(name in _KNOWN for name in named):
-            columns, by_comma = named, True
-            file.coverage.lines.headers[number] = columns, ","  # to name numbers that are not read
+        elif header := _header(line):
+            columns, delimiter = header
+            if delimiter == ",":
+                file.coverage.lines.headers[number] = header  # to name numbers that are not read
         elif gpu := _GPU.fullmatch(line):
             device = gpu[1]
         elif device and (title := _SECTION.fullmatch(line)):
             section = _SECTIONS.get(title[1], title[1])
         elif device and (detail := _DETAIL.fullmatch(line)):
-            _samples(run, device, [(f"{section}/{detail[1]}", detail[2])], number)
-        elif columns and len(cells) == len(columns):
-            _samples(run, "", list(zip(columns, cells, strict=True)), number)
-        elif columns and len(cells) > 1:
-            run.say("warning", "a line has other columns than the header; left out", number)
-    is_nameless = columns and not device and not {*_DEVICES} & {*columns}
-    if is_nameless and any(len(one.values) > 1 for one in run.columns.values()):
-        run.say("warning", "no column distinguishes GPUs: several would be one series; add index to --query-gpu")
-    found = [*run.columns.values()]
-    if len({column.key.label("device") for column in found}) == 1:  # a single GPU needs no label
-        for column in found:
-            column.key = Key(column.key.metric)
-        run.columns = {column.key: column for column in found}
+            _samples(run, [f"{section}/{detail[1]}"], [detail[2]], number, device)
+        elif columns and not line.startswith("#"):
+            _samples(run, columns, _cells(line, delimiter), number)
+    _check_devices(run, columns, bool(device))
     return (run.run(),)
 
 
-def _samples(run: RunBuilder, device: str, cells: list[tuple[str, str]], line: int) -> None:
-    """Add a sample of each known metric. Cells are names and texts; without `device`, one of them names the GPU."""
-    device = device or next((text for name, text in cells if name in _DEVICES), "")
-    for name, text in cells:
+def _header(line: str) -> tuple[list[str], str] | None:
+    """Return the columns of the table that begins with this line, and `,`, or a blank for a table of `dmon`."""
+    if line.startswith("#"):
+        words = re.findall(r"\w+", line)
+        return (words, " ") if "gpu" in words else None  # the line below has the units
+    names = [cell.partition(" [")[0] for cell in _cells(line, ",")]
+    return None if _KNOWN.keys().isdisjoint(names) else (names, ",")
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    if delimiter == ",":
+        return [cell.strip() for cell in line.split(",")]
+    return re.split(r"[,\s]+", line.strip())
+
+
+def _samples(run: RunBuilder, names: list[str], cells: list[str], line: int, device: str = "") -> None:
+    """Add a sample of each known metric in a row. Without `device`, one of the cells names the GPU."""
+    if len(cells) != len(names):
+        if len(cells) > 1:  # else the line of a log
+            run.say("warning", "a line has other columns than the header; left out", line)
+        return
+    named = list(zip(names, cells, strict=True))
+    device = device or next((text for name, text in named if name in _DEVICES), "")
+    for name, text in named:
         if name == "name":
             run.facts.setdefault("gpu", text[:200])
         elif (field := _KNOWN.get(name)) and not _MISSING.fullmatch(text):
             run.sample(Key.of(field.metric, device=device), field.unit, text.split()[0], line, per=field.per)
+
+
+def _check_devices(run: RunBuilder, columns: list[str], is_named: bool) -> None:
+    """Drop the label of a single GPU, and warn if several lines of a table do not say which GPU they are of."""
+    series = [*run.columns.values()]
+    has_device = is_named or not columns or not {*_DEVICES}.isdisjoint(columns)
+    if not has_device and any(len(column.values) > 1 for column in series):
+        run.say("warning", "no column distinguishes GPUs: several would be one series; add index to --query-gpu")
+    if len({key.label("device") for key in run.columns}) == 1:
+        for column in series:
+            column.key = Key(column.key.metric)
+        run.columns = {column.key: column for column in series}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import chain
 
 from msgspec import Struct, field
 
-from perfgate.readers.kit import MAX_FAULTS, InputFile, Key, Labels, RecordRuns, Run, RunBuilder, number
+from perfgate.readers.kit import MAX_FAULTS, InputFile, Key, Labels, RecordRuns, Run, RunBuilder
 from perfgate.readers.nvidia import nccl_rows
 from perfgate.readers.nvidia.nccl_rows import NcclValue, add_values, varying_details, without_prefix
 
@@ -36,9 +37,6 @@ _SETTINGS = {
 }
 _UNREADABLE = "a row cannot be read"
 _VARIABLE = re.compile(r"\b(NCCL_[A-Z0-9_]{1,60})=(\S{1,60})")
-#: The number of printed units in one s, or in one B/s.
-_PER_SECOND = {"(ns)": 1e9, "(us)": 1e6, "(ms)": 1e3, "(s)": 1.0}
-_PER_BYTE = {"(GB/s)": 1e-9, "(MB/s)": 1e-6}
 
 
 class _Section(Struct, eq=False):
@@ -72,11 +70,26 @@ class _Section(Struct, eq=False):
     errors: list[tuple[str, int, str]] = field(default_factory=list)
     #: The number of unreadable rows beyond those in `errors`.
     more_rows: int = 0
+    #: The labels of its series, and the details that are labels of its rows.
+    labels: dict[str, str] = field(default_factory=dict)
+    varying: Sequence[str] = ()
+
+    @property
+    def has_table(self) -> bool:
+        """Whether the program printed a header or an average."""
+        return bool(self.header or self.average)
 
     @property
     def ranks(self) -> int:
         """The number of printed ranks."""
         return len(self.gpus)
+
+    def refuse_row(self, line: int, detail: str) -> None:
+        """Keep an error of a row that cannot be read; a run lists MAX_FAULTS of them, and counts the others."""
+        if len(self.errors) <= 2 * MAX_FAULTS:
+            self.errors.append((_UNREADABLE, line, f": {detail}"))
+        else:
+            self.more_rows += 1
 
     def end_row(self) -> None:
         """Keep an error if a row was interrupted, and its end did not come."""
@@ -118,34 +131,27 @@ class NcclLog:
 
     def runs(self) -> tuple[Run, ...]:
         """Return the runs of the log, at least one; problems without a table belong to the first run."""
+        tables = [section for section in self.sections if section.has_table]
+        runs = RecordRuns(self.file, NAME)
+        first = runs.first if tables else self.other
         for section in self.sections:
             section.end()
-        tables = [section for section in self.sections if section.header or section.average]
-        for section in tables:
-            if heading := self.file.heading(section.line):  # `=== 8 nodes ===`
+            if not section.has_table:
+                section.report(first)
+            elif heading := self.file.heading(section.line):  # `=== 8 nodes ===`
                 section.settings["heading"] = heading
-        runs, labels = RecordRuns(self.file, NAME), _labels(tables)
-        # by collective: the details in which its rows differ
-        varying = {
-            name: varying_details(value for one in tables if one.name == name for value in one.values)
-            for name in dict.fromkeys(section.name for section in tables)
-        }
-        for section, own in zip(tables, labels, strict=True):
-            run = runs.run_of((section.name, own))  # another run for each repetition
-            if section is tables[0]:
-                self._report_others(run, tables)
-                run.problems += self.other.problems
-            _finish(run, section, varying[section.name], own, tables)
         if not tables:
-            self._report_others(self.other, tables)
             return (self.other.run(),)
+        if not self.other.has_measured:  # else it is a run of its own, with its problems
+            self.other.close()
+            first.problems += self.other.problems
+        _label(tables)
+        has_ranks = len({section.ranks for section in tables if section.ranks}) == 1
+        for section in tables:
+            labels = tuple(sorted(section.labels.items()))
+            run = runs.run_of((section.name, labels))  # another run for each repetition
+            _finish(run, section, labels, has_ranks)
         return (*runs.finish(), *((self.other.run(),) if self.other.has_measured else ()))
-
-    def _report_others(self, run: RunBuilder, tables: Sequence[_Section]) -> None:
-        """Report the errors of all sections that are not among these."""
-        for section in self.sections:
-            if section not in tables:
-                section.report(run)
 
     def _begin(self, tag: str) -> _Section:
         """Return a new section for the lines with this tag."""
@@ -190,58 +196,74 @@ class NcclLog:
         elif "test concluded" in line:
             section.is_over = True
         else:
-            names = {*PROGRAM.findall(line)}
-            variables = dict(_VARIABLE.findall(line))
-            if section.header:
-                self.next_name = names.pop() if len(names) == 1 else self.next_name
-                self.next_settings |= variables
-            else:
-                section.name = names.pop() if len(names) == 1 else section.name
-                section.settings |= variables
-                for name, pattern in _SETTINGS.items():
-                    if found := pattern.search(line):
-                        section.settings[name] = found[1]
+            self._settings(section, line)
+
+    def _settings(self, section: _Section, line: str) -> None:
+        """Take the name and the settings of a program; behind the header of a table they are of the next one."""
+        names = {*PROGRAM.findall(line)}
+        name = names.pop() if len(names) == 1 else ""
+        variables = dict(_VARIABLE.findall(line))
+        if section.header:
+            self.next_name = name or self.next_name
+            self.next_settings |= variables
+            return
+        section.name = name or section.name
+        section.settings |= variables
+        for setting, pattern in _SETTINGS.items():
+            if found := pattern.search(line):
+                section.settings[setting] = found[1]
 
 
-def _labels(sections: Sequence[_Section]) -> list[Labels]:
-    """Return the labels of each section: its ranks, settings and details that differ between the sections."""
-    labels: list[dict[str, str]] = [{} for _ in sections]
-    several = len({section.ranks for section in sections if section.ranks}) > 1
-    tagged = len({section.tag for section in sections}) > 1
-    for section, own in zip(sections, labels, strict=True):
-        own.update({"ranks": str(section.ranks)} if several and section.ranks else {})
-        own.update({"rank": section.tag.partition(",")[2]} if tagged else {})
-    for name in dict.fromkeys(section.name for section in sections):
-        same = [at for at, section in enumerate(sections) if section.name == name]
-        for setting in sorted({setting for at in same for setting in sections[at].settings}):
-            if len({sections[at].settings.get(setting) for at in same}) > 1:
-                for at in same:
-                    labels[at] |= {setting: sections[at].settings.get(setting, "unset")}
-        for detail in varying_details(value for at in same for value in sections[at].values):
-            for at in same:  # a section may have one type, or rows of several
-                own_values = {value.details.get(detail) for value in sections[at].values}
-                only = own_values.pop() if len(own_values) == 1 else None
-                labels[at].update({} if only is None else {detail: only})
-        if not name and len(same) > 1 and not tagged:  # perhaps not of one program, so no repetitions
-            for place, at in enumerate(same, 1):
-                labels[at]["section"] = str(place)
-    return [tuple(sorted(own.items())) for own in labels]
+def _label(tables: Sequence[_Section]) -> None:
+    """Give each section its labels: its ranks, settings and details that differ between the sections."""
+    _label_different(tables, "ranks", [str(section.ranks or "") for section in tables])
+    has_tags = len({section.tag for section in tables}) > 1
+    if has_tags:
+        for section in tables:
+            section.labels["rank"] = section.tag.partition(",")[2]
+    for name in dict.fromkeys(section.name for section in tables):
+        alike = [section for section in tables if section.name == name]
+        _label_alike(alike)
+        if not name and not has_tags:  # perhaps not of one program, so no repetitions
+            _label_different(alike, "section", [str(number) for number, _ in enumerate(alike, 1)])
 
 
-def _finish(
-    run: RunBuilder, section: _Section, varying: Sequence[str], labels: Labels, tables: Sequence[_Section]
-) -> None:
-    """Add a section to its run: errors, facts, values with these labels, and the average."""
+def _label_alike(sections: Sequence[_Section]) -> None:
+    """Label the sections of one collective; a detail is a label of a section if all its rows have the same."""
+    for setting in {*chain.from_iterable(section.settings for section in sections)}:
+        _label_different(sections, setting, [section.settings.get(setting, "unset") for section in sections])
+    varying = varying_details(chain.from_iterable(section.values for section in sections))
+    for section in sections:
+        section.varying = varying
+        for detail in varying:
+            values = {value.details.get(detail, "") for value in section.values}
+            if len(values) == 1 and "" not in values:
+                section.labels[detail] = values.pop()
+
+
+def _label_different(sections: Sequence[_Section], label: str, values: Sequence[str]) -> None:
+    """Give each section its value of a label if they are not all alike; without a value (""), it gets none."""
+    if len({*values} - {""}) > 1:
+        for section, value in zip(sections, values, strict=True):
+            if value:
+                section.labels[label] = value
+
+
+def _finish(run: RunBuilder, section: _Section, labels: Labels, has_ranks: bool) -> None:
+    """Add a section to its run: errors, facts, values with these labels, and the average.
+
+    `has_ranks`: all sections that print their ranks have the same number.
+    """
     section.report(run)
     for gpu, line in section.gpus:
         run.fact("gpu", gpu, line)
-    if section.ranks and len({one.ranks for one in tables if one.ranks}) == 1:
+    if section.ranks and has_ranks:
         run.facts |= {"gpu_count": section.ranks, "world_size": section.ranks}
     collective = section.name or "collective"
     if not section.values and not section.errors:
         at = section.line or (section.average[1] if section.average else None)
         run.say("error", "a table has no row that can be read", at, f": {collective}")
-    add_values(run, collective, section.values, varying, labels)
+    add_values(run, collective, section.values, section.varying, labels)
     if section.average is not None:
         run.value(Key(f"{collective}.avg_busbw", labels), "B/s", *section.average, per=1e-9)
 
@@ -257,38 +279,10 @@ def _take_row(section: _Section, number: int, text: str) -> bool:
     if (before := nccl_rows.interrupted(text)) is not None:
         section.open_row = (before, number)
     else:
-        section.values += _row(section, number, text.split())
         section.rows += 1
-    return True
-
-
-def _row(section: _Section, line: int, cells: list[str]) -> Iterator[NcclValue]:
-    """Yield the numbers of one row. The header has the columns time, algbw, busbw and #wrong for each place."""
-    header = section.header
-    blank, pairs = nccl_rows.blank_columns(header, cells), zip(header, cells, strict=False)
-    # used if there are too many cells; a row with too few gets its blanks below
-    has_numbers = all(number(cell) is not None for name, cell in pairs if name in nccl_rows.METRIC_OF_COLUMN)
-    is_short = len(cells) + len(blank) < len(header)
-    if is_short or (len(cells) > len(header) and not has_numbers):  # other text is between the numbers
-        detail = "words are where the header has numbers"
-        if is_short:
-            detail = f"{len(cells)} cells, but the header has {len(header)}"
-        if len(section.errors) <= 2 * MAX_FAULTS:  # a run lists MAX_FAULTS of them, and counts the others
-            section.errors.append((_UNREADABLE, line, f": {detail}"))
+        values = nccl_rows.values_of_row(text.split(), section.header, section.units, number)
+        if isinstance(values, str):
+            section.refuse_row(number, values)
         else:
-            section.more_rows += 1
-        return
-    for name in blank:
-        cells.insert(header.index(name), "")
-    first = next((at for at, name in enumerate(header) if name in nccl_rows.METRIC_OF_COLUMN), len(cells))
-    details = {name: cell for name, cell in zip(header[:first], cells, strict=False) if cell}
-    starts = [at for at, name in enumerate(header) if name in ("time", "cputime")]
-    for start, end, place in zip(starts, [*starts[1:], len(header)], ("out", "in"), strict=False):
-        columns = {header[at]: cells[at] for at in range(start, end)}
-        wrong = (number(columns.get("#wrong", "")) or 0) > 0
-        for name, metric in nccl_rows.METRIC_OF_COLUMN.items():
-            if name in columns:
-                # without a line of units, the unit is the usual one, which all versions so far print
-                known, usual = (_PER_SECOND, "(us)") if metric.endswith("time") else (_PER_BYTE, "(GB/s)")
-                per = known[next((unit for unit in section.units if unit in known), usual)]
-                yield NcclValue(cells[0], details, place, metric, columns[name], per, line, wrong)
+            section.values += values
+    return True

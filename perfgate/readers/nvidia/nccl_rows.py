@@ -44,9 +44,12 @@ def without_prefix(line: str) -> str:
 
 
 #: The metric of each column.
-METRIC_OF_COLUMN = {"time": "time", "cputime": "cpu_time", "algbw": "algbw", "busbw": "busbw"}
+_METRIC_OF_COLUMN = {"time": "time", "cputime": "cpu_time", "algbw": "algbw", "busbw": "busbw"}
 _SIZES = re.compile(r"minBytes (\d{1,18}) maxBytes (\d{1,18}) step: (\d{1,18})\((factor|bytes)\)")
 _REDUCED = re.compile(r"Reducing maxBytes to (\d{1,18})")
+#: The number of printed units in one s, or in one B/s.
+_PER_SECOND = {"(ns)": 1e9, "(us)": 1e6, "(ms)": 1e3, "(s)": 1.0}
+_PER_BYTE = {"(GB/s)": 1e-9, "(MB/s)": 1e-6}
 _INTERRUPTED = re.compile(r"(?:[A-Za-z][\w.-]*:\d+(?::\d+)? )?(?:\[[^\]\s]{1,40}\] )?NCCL (?:INFO|WARN|TRACE)\b")
 _REST = re.compile(r"[\s\d.eE+-]+(?:N/A[\s\d.eE+-]*)*")
 
@@ -93,7 +96,7 @@ def length_of_rest(text: str) -> int:
     return len(rest.split()) if _REST.fullmatch(rest) else 0
 
 
-def blank_columns(header: Sequence[str], cells: Sequence[str]) -> list[str]:
+def _blank_columns(header: Sequence[str], cells: Sequence[str]) -> list[str]:
     """Return the columns redop and root that are blank in a row; none if other cells are missing.
 
     A row begins with size, count, type, redop (a word), root (a whole number) and the time, which has a point.
@@ -116,12 +119,8 @@ DETAILS = ("type", "redop", "root")
 class NcclValue(Struct, frozen=True):
     """One number of a row."""
 
-    #: The size of the message in bytes, as printed.
-    size: str
-    #: The other cells of the row, by column: see `DETAILS`.
+    #: `place` (`out` or `in`), and the cells before the numbers by column: `size` in bytes as printed, and `DETAILS`.
     details: Mapping[str, str]
-    #: `out` or `in` of place.
-    place: str
     #: `time`, `cpu_time`, `algbw` or `busbw`.
     metric: str
     printed: object
@@ -132,34 +131,76 @@ class NcclValue(Struct, frozen=True):
     #: True if the collective had a wrong result.
     wrong: bool
 
+    def key(self, collective: str, varying: Sequence[str], labels: Labels) -> Key:
+        """Return the key, with the size, the place, the `varying` details and more labels."""
+        own = {name: text for name, text in self.details.items() if name in ("size", "place", *varying)}
+        return Key.of(f"{collective}.{self.metric}", **{**own, **dict(labels)})
+
+
+def values_of_row(cells: list[str], header: Sequence[str], units: Sequence[str], line: int) -> list[NcclValue] | str:
+    """Return the numbers of a row, or why it cannot be read. `units` are those below the header; empty without them.
+
+    The header has the columns time, algbw, busbw and #wrong for each place.
+    """
+    for name in _blank_columns(header, cells):
+        cells.insert(header.index(name), "")
+    if len(cells) < len(header):
+        return f"{len(cells)} cells, but the header has {len(header)}"
+    numbers = [index for index, name in enumerate(header) if name in _METRIC_OF_COLUMN]
+    if len(cells) > len(header) and any(number(cells[index]) is None for index in numbers):
+        return "words are where the header has numbers"
+    first = numbers[0] if numbers else len(cells)
+    details = {name: cell for name, cell in zip(header[:first], cells, strict=False) if cell}
+    starts = [index for index, name in enumerate(header) if name in ("time", "cputime")]
+    values = []
+    for start, end, place in zip(starts, [*starts[1:], len(header)], ("out", "in"), strict=False):
+        columns = dict(zip(header[start:end], cells[start:end], strict=True))
+        wrong = (number(columns.get("#wrong", "")) or 0) > 0
+        for name, text in columns.items():
+            if metric := _METRIC_OF_COLUMN.get(name):
+                per = _per(metric, units)
+                values.append(NcclValue({**details, "size": cells[0], "place": place}, metric, text, per, line, wrong))
+    return values
+
+
+def _per(metric: str, units: Sequence[str]) -> float:
+    """Return how many printed units of a metric are one base unit: all versions so far print us and GB/s."""
+    known, usual = (_PER_SECOND, "(us)") if metric.endswith("time") else (_PER_BYTE, "(GB/s)")
+    return known[next((unit for unit in units if unit in known), usual)]
+
 
 def add_values(
     run: RunBuilder, collective: str, values: Sequence[NcclValue], varying: Sequence[str], labels: Labels = ()
 ) -> None:
     """Add the numbers of a table, with the details that are labels; a size that is measured again has samples."""
-    found: dict[Key, list[NcclValue]] = {}
+    sound: dict[Key, list[NcclValue]] = {}
     for value in values:
-        own = {name: value.details[name] for name in varying if name in value.details}
-        own |= {"size": value.size, "place": value.place, **dict(labels)}
-        key = Key.of(f"{collective}.{value.metric}", **own)
+        key = value.key(collective, varying, labels)
         if value.wrong:
             run.refuse(key, "the result of the collective is wrong; left out", value.at)
         else:
-            found.setdefault(key, []).append(value)
-    for key, several in found.items():
+            sound.setdefault(key, []).append(value)
+    for key, several in sound.items():
         unit = "s" if several[0].metric.endswith("time") else "B/s"
         if len(several) == 1:
             run.value(key, unit, several[0].printed, several[0].at, per=several[0].per)
-        elif several[0].size != "0":
+        elif several[0].details["size"] == "0":
+            _add_mean(run, key, unit, several)
+        else:
             for value in several:
                 run.sample(key, unit, value.printed, value.at, per=value.per)
-        else:  # several small sizes that the tool rounds down to 0: not repetitions, so their mean
-            numbers = [checked(value.printed, unit) for value in several]
-            if fault := next((fault for _, fault in numbers if fault), None):
-                run.refuse(key, fault, several[0].at)
-                continue
-            mean = sum(number / value.per for (number, _), value in zip(numbers, several, strict=True)) / len(several)
-            run.aggregate(key, unit, {"mean": mean, "count": float(len(several))})
+
+
+def _add_mean(run: RunBuilder, key: Key, unit: str, values: Sequence[NcclValue]) -> None:
+    """Add the mean of several small sizes that the tool rounds down to 0: they are no repetitions."""
+    total = 0.0
+    for value in values:
+        number, fault = checked(value.printed, unit)
+        if fault:
+            run.refuse(key, fault, values[0].at)
+            return
+        total += number / value.per
+    run.aggregate(key, unit, {"mean": total / len(values), "count": float(len(values))})
 
 
 def varying_details(values: Iterable[NcclValue]) -> list[str]:

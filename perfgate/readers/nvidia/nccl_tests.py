@@ -42,7 +42,8 @@ labels rank and size (as printed). `algo throughput` counts every byte twice, th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -64,8 +65,8 @@ FORMAT = Format(
     },
     json=("of nccl-tests results", "results.*.size", "results.*.out_of_place|results.*.in_place"),
 )
-#: The metrics by their names in JSON.
-_IN_JSON = {"time": "time", "cpu_time": "cpu_time", "alg_bw": "algbw", "bus_bw": "busbw"}
+#: By the name in JSON: the metric, and how many printed units are one base unit.
+_IN_JSON = {"time": ("time", 1e6), "cpu_time": ("cpu_time", 1e6), "alg_bw": ("algbw", 1e-9), "bus_bw": ("busbw", 1e-9)}
 _BENCH_WORDS = (" duration: ", "algo throughput: ", "busbw: ", " data size: ", ":")  # `:` for the line `27:`
 _BENCH_RANK = re.compile(r"\s*(\d{1,6}):\s*")
 _BENCH_SIZE = re.compile(r"\s*(\d{1,6}) data size: (\S{1,20} [KMGT]?B)\s*")
@@ -105,7 +106,9 @@ def _of_json(document: InputFile) -> Run:
     program = str(next(iter(items(data.get("args"))), ""))
     found = PROGRAM.search(program.rpartition("/")[2])
     collective = found[1] if found else "collective"
-    values = [*_json_values(data.get("results"))]
+    values = list[NcclValue]()
+    for index, row in enumerate(items(data.get("results"))):
+        values += _json_values(mapping(row), index)
     add_values(run, collective, values, varying_details(values))
     average, bounds = mapping(data.get("average_bus_bandwidth")), mapping(data.get("out_of_bounds"))
     if "bandwidth" in average:
@@ -124,17 +127,16 @@ def _of_json(document: InputFile) -> Run:
     return run.run()
 
 
-def _json_values(results: object) -> Iterator[NcclValue]:
-    for index, row in enumerate(map(mapping, items(results))):
-        details = {name: str(row[name]).strip() for name in DETAILS if name in row}
-        for side in ("out_of_place", "in_place"):
-            cells, path = mapping(row.get(side)), ("results", index, side)
-            wrong = checked(cells.get("nwrong"), "1")[0] > 0
-            for name, metric in _IN_JSON.items():
-                if name in cells:
-                    per = 1e6 if metric.endswith("time") else 1e-9
-                    place, size = side.partition("_")[0], str(row.get("size"))
-                    yield NcclValue(size, details, place, metric, cells[name], per, path, wrong)
+def _json_values(row: Mapping[str, Any], index: int) -> Iterator[NcclValue]:
+    """Yield the numbers of one size, which is the item `index` of the results."""
+    details = {name: str(row[name]).strip() for name in DETAILS if name in row} | {"size": str(row.get("size"))}
+    for side in ("out_of_place", "in_place"):
+        cells, path = mapping(row.get(side)), ("results", index, side)
+        wrong = checked(cells.get("nwrong"), "1")[0] > 0
+        own = {**details, "place": side.partition("_")[0]}
+        for name, (metric, per) in _IN_JSON.items():
+            if name in cells:
+                yield NcclValue(own, metric, cells[name], per, path, wrong)
 
 
 class _Block(Struct):
@@ -200,13 +202,7 @@ class _AllReduceBench:
         if not waiting:
             run.say("error", "the rank of a value of the all_reduce benchmark is lost", number)
             return
-        block = waiting[-1]
-        if at and not fault_of(text):
-            sound, known = [each for each in waiting if each.is_sound], self._known.get(at)
-            if known is not None and sound:
-                block = min(sound, key=lambda each: abs(each.invariant(float(text)) - known))
-            if len(waiting) == 1 and block.is_sound:
-                self._known.setdefault(at, block.invariant(float(text)))
+        block = self._match(waiting, at, text)
         block.texts.append(text)
         if len(block.texts) == len(_BENCH_FIELDS):
             self._open.remove(block)
@@ -214,3 +210,16 @@ class _AllReduceBench:
             labels = {"rank": block.rank, "size": size} if size else {"rank": block.rank}
             for (name, unit, per, _), printed in zip(_BENCH_FIELDS, block.texts, strict=True):
                 run.sample(Key.of(f"all_reduce.{name}", **labels), unit, printed, number, per=per)
+
+    def _match(self, waiting: list[_Block], at: int, text: str) -> _Block:
+        """Return the block that value `at` belongs to."""
+        last = waiting[-1]
+        sound = [block for block in waiting if block.is_sound]
+        if at == 0 or fault_of(text) or not sound:
+            return last
+        value = float(text)
+        if len(waiting) == 1:
+            self._known.setdefault(at, last.invariant(value))
+        if at not in self._known:
+            return last
+        return min(sound, key=lambda block: abs(block.invariant(value) - self._known[at]))
