@@ -56,7 +56,7 @@ def test_what_is_broken_off_is_said():
 
 def test_problems_beside_tables_of_nccl_tests_are_reported_once():
     header = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
-    table = header + " 8 2 float sum -1 65.0 0.1 0.1 0 65.0 0.1 0.1 0\n# Avg bus bandwidth : 0.1\n"
+    table = header + "  8 2 float sum -1 65.0 0.1 0.1 0 65.0 0.1 0.1 0\n# Avg bus bandwidth : 0.1\n"
     for blocks in (block(0, 4.0), ""):
         runs = runs_of(table + blocks + "0:\n duration: 4.0000 sec\n")
         (problem,) = [message for run in runs for message in said(run)]
