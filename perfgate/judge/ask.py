@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from perfgate.core import Quarantine
 from perfgate.core.results import LOOKS, Doubt
 from perfgate.judge.derived import RunView
-from perfgate.judge.doubts.amounts import amount_doubts, disagreement, rank_doubts
+from perfgate.judge.doubts.amounts import amount_doubts, disagreement, gains, rank_doubts
 from perfgate.judge.doubts.machine import machine_differences
 from perfgate.judge.doubts.starts import FEWEST_PAIRS, breaks_with_start, mean_doubts, start_doubts
 from perfgate.judge.evidence import CannotJudge, Evidence
@@ -88,17 +88,21 @@ def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
     check_run_count(evidence, len(evidence.new), "new")
     new = evidence.measured(evidence.new, evidence.subject.new_views)
     if isinstance(evidence.subject.expression, LargestLoad):
-        refuse_short_sweep(evidence, new, value=-math.inf if asks.upper else asks.bound.value)  # -inf refuses none
-    stored = _stored(evidence)
+        refuse_short_sweep(evidence, new, value=asks.bound.value)
+    stored, settings = _stored(evidence), evidence.rule.settings
+    at_worst = None
+    # A value inside the limit comes from `defaults`, where it is meant for rules about changes.
+    if settings.at_worst is not None and not is_narrower(settings.at_worst, asks):
+        at_worst = settings.at_worst.beyond(asks)
     terms = LimitTerms(
         statistic=evidence.method.statistic,
         bound=asks.bound.value,
         comparator=asks.comparator,
         confidence=limit_confidence(evidence, evidence.new),
-        warmup=evidence.rule.settings.warmup,
-        min_samples=evidence.rule.settings.min_samples,
+        warmup=settings.warmup,
+        min_samples=settings.min_samples,
         strict=evidence.case.strict,
-        at_worst=_limit_at_worst(evidence, asks),
+        at_worst=at_worst,
         noise=_noise_between(evidence, new, stored),
         exact=is_exact(evidence.unit, evidence.method.statistic, new.measures),
     )
@@ -128,15 +132,6 @@ def limit_confidence(evidence: Evidence, runs: Sequence[Members]) -> float:
     if counts and len(runs) in counts and len(counts) > 1:
         rate = nominal_levels(tuple(map(float, counts)), rate, power=1.0, looks=counts.index(len(runs)) + 1)[-1]
     return min(1 - rate, 1 - 1e-12)  # a confidence of 1 is refused
-
-
-def _limit_at_worst(evidence: Evidence, asks: LimitClause) -> float | None:
-    """Return the value beyond a limit that a pass must exclude; None if the rule has none.
-
-    A value inside the limit is ignored: it comes from `defaults`, where it is meant for rules about changes.
-    """
-    at_worst = evidence.rule.settings.at_worst
-    return None if at_worst is None or is_narrower(at_worst, asks) else at_worst.beyond(asks)
 
 
 def _rank_ratio(evidence: Evidence, asks: ChangeClause) -> RankQuestion:
@@ -226,11 +221,12 @@ def _start(evidence: Evidence, *, hides: bool) -> tuple[Doubt, ...]:
 
 
 def _amounts(evidence: Evidence, new: MeasuredSide, base: MeasuredSide | None) -> tuple[Doubt, ...]:
-    """Return the doubts whether the new runs measured as much as the base: ranks, steps, values."""
+    """Return the doubts whether the new runs measured as much as the base (ranks, steps, values), and about gains."""
     has_members = any(member for members in evidence.subject.new for member in members)
     ranks = rank_doubts(evidence, new) if has_members else ()
     is_thinned = base is not None and _is_thinned(evidence, base)
-    return (*ranks, *amount_doubts(base, new, evidence.method, is_thinned=is_thinned))
+    amounts = amount_doubts(base, new, evidence.method, is_thinned=is_thinned)
+    return (*ranks, *amounts, *gains(base, new, evidence.method.better))
 
 
 def _stored(evidence: Evidence) -> MeasuredSide | None:

@@ -9,7 +9,7 @@ from perfgate.core import Better, Comparator, Key, Run, Series
 from perfgate.core.results import LOOKS, ChangeResult, LimitResult
 from perfgate.judge.decide.outcome import decide
 from perfgate.judge.derived import RunView
-from perfgate.judge.doubts.amounts import amount_doubts, disagreement
+from perfgate.judge.doubts.amounts import amount_doubts, disagreement, gains
 from perfgate.judge.doubts.starts import FEWEST_PAIRS, breaks_with_start, mean_doubts, start_doubts
 from perfgate.judge.measure import Members, Method
 from perfgate.judge.pairs import PRIORS, Pairing, paired_ratios
@@ -128,7 +128,7 @@ def _with_doubts(
     ratios = None if pairing is None else tuple(paired_ratios(base, new, terms.statistic, pairing))
     is_told = ratios is None or len(ratios) >= FEWEST_PAIRS
     doubts = [*start_doubts(_members(new), _members(base), method, hides=True)] if is_told else []
-    doubts += amount_doubts(base, new, method)
+    doubts += (*amount_doubts(base, new, method), *gains(base, new, method.better))
     doubts += mean_doubts(base, new, terms)
     doubts += disagreement(base, new, ratios, terms, calibrated=calibrated)
     return ChangeQuestion(terms, base, new, ratios=ratios, doubts=tuple(doubts))

@@ -47,13 +47,29 @@ _DETAIL = {"value": 0, "aggregate": 1, "samples": 2, "summary": 2}
 def amount_doubts(
     base: MeasuredSide | None, new: MeasuredSide, method: Method, *, is_thinned: bool = False
 ) -> Iterator[Doubt]:
-    """Yield the doubts about amounts and gains: the new runs measured less than the base, or far better.
+    """Yield the doubts about amounts: the new runs measured less than the base, or much more.
 
     `base`: None if there are no stored runs to compare with. `is_thinned`: the base has fewer values only because its
     parts were stored thinned, with a selection of their values.
     """
-    yield from _unlike(base, new, method, is_thinned=is_thinned)
-    yield from gains(base, new, method.better)
+    steps = [_steps_share(series, base.series if base else new.series) for series in new.series]
+    # Of a derived metric, the share of the steps that all its parts have; else 1.
+    joined = min(series.joined for series in new.series)
+    if base is None:
+        if joined <= NOTED:
+            yield Doubt("measured-less", "joined", 1.0, joined, decides=False)
+        elif min(steps) <= NOTED and not _has_schedule(new.series[steps.index(min(steps))]):
+            yield Doubt("measured-less", "steps", 1.0, min(steps), decides=False)
+        return
+    if method.statistic != "count":  # a rule about the count judges the amount itself
+        yield from _amounts(base, new, is_thinned=is_thinned)
+    usual = median(series.joined for series in base.series)
+    if joined / usual <= NOTED:
+        yield Doubt("measured-less", "joined", usual, joined, decides=joined / usual <= LESS)
+        return
+    usual = median(_steps_share(series, base.series) for series in base.series)
+    if min(steps) / usual <= NOTED:
+        yield Doubt("measured-less", "steps", usual, min(steps), decides=min(steps) / usual <= LESS)
 
 
 def disagreement(
@@ -77,49 +93,26 @@ def disagreement(
             yield Doubt("runs-disagree", what, min(values), max(values), decides=what == "new-runs")
 
 
-def _unlike(base: MeasuredSide | None, new: MeasuredSide, method: Method, *, is_thinned: bool) -> Iterator[Doubt]:
-    """Yield the doubts about amounts: the new runs measured less than the base, or much more."""
-    steps = [_steps_share(series, base.series if base else new.series) for series in new.series]
-    # Of a derived metric, the share of the steps that all its parts have; else 1.
-    joined = min(series.joined for series in new.series)
-    if base is None:
-        if joined <= NOTED:
-            yield Doubt("measured-less", "joined", 1.0, joined, decides=False)
-        elif min(steps) <= NOTED and not _has_schedule(new.series[steps.index(min(steps))]):
-            yield Doubt("measured-less", "steps", 1.0, min(steps), decides=False)
-        return
-    if method.statistic != "count":  # a rule about the count judges the amount itself
-        yield from _amounts(base, new, is_thinned=is_thinned)
-    usual = median(series.joined for series in base.series)
-    if joined / usual <= NOTED:
-        yield Doubt("measured-less", "joined", usual, joined, decides=joined / usual <= LESS)
-        return
-    usual = median(_steps_share(series, base.series) for series in base.series)
-    if min(steps) / usual <= NOTED:
-        yield Doubt("measured-less", "steps", usual, min(steps), decides=min(steps) / usual <= LESS)
-
-
 def _amounts(base: MeasuredSide, new: MeasuredSide, *, is_thinned: bool) -> Iterator[Doubt]:
     """Yield the doubt that new series have less detail, or another number of values (of an aggregate: calls)."""
-    usual_kind = sorted(base.series, key=lambda series: _DETAIL[series.kind])[len(base.series) // 2]
-    stored = [size for series in base.series if (size := values_of(series)) is not None]
-    usual = median(stored) if stored else None
+    stored = [size for size in map(values_of, base.series) if size is not None]
+    sizes = [size for size in map(values_of, new.series) if size is not None]
+    usual = median(stored or [0])
+    kinds = sorted((series.kind for series in base.series), key=lambda kind: _DETAIL[kind])
+    usual_kind = kinds[len(kinds) // 2]
     for series in new.series:
-        if _DETAIL[series.kind] < _DETAIL[usual_kind.kind]:
-            several = usual_kind.kind in ("samples", "summary") or (usual or 0) > 1
-            yield Doubt("measured-less", "kind", usual_kind.kind, series.kind, decides=several)
+        if _DETAIL[series.kind] < _DETAIL[usual_kind]:
+            several = usual_kind in ("samples", "summary") or usual > 1
+            yield Doubt("measured-less", "kind", usual_kind, series.kind, decides=several)
             return
-    sizes = [size for series in new.series if (size := values_of(series)) is not None]
-    if not usual or not sizes:
+    if not usual or not sizes or is_thinned:
         return
-    decides = not all(view.run.format in _NOT_A_LOSS for view in (*base.views, *new.views))
     what: Literal["calls", "values"] = "calls" if new.series[0].kind == "aggregate" else "values"
     least, most = min(sizes), max(sizes)
-    if min(least / usual, usual / max(most, 1)) > NOTED or is_thinned:
-        return
     if least / usual <= NOTED:
-        yield Doubt("measured-less", what, usual, float(least), decides=decides and least / usual <= LESS)
-    else:
+        is_loss = not all(view.run.format in _NOT_A_LOSS for view in (*base.views, *new.views))
+        yield Doubt("measured-less", what, usual, float(least), decides=is_loss and least / usual <= LESS)
+    elif usual / max(most, 1) <= NOTED:
         yield Doubt("measured-less", what, usual, float(most), decides=False)  # more is noted by the same name
 
 
