@@ -74,7 +74,9 @@ def _runs(evidence: Evidence) -> Iterator[_RunOfSubject]:
     runs, subject, asks = evidence.runs, evidence.subject, evidence.clause.asks
     reference = runs.anchor if isinstance(asks, ChangeClause) and asks.reference == "anchor" else runs.base
     compared = {view.run.name for view in reference}
-    for view in (*runs.past, *runs.base):  # the anchor is among them, unless it is too old
+    drawn = {view.run.name for view in (*runs.past, *runs.base)}
+    oldest = [view for view in reference if view.run.name not in drawn]  # the anchor may be older than `past`
+    for view in (*oldest, *runs.past, *runs.base):
         members = _only(_stored_members(view, evidence), evidence.member)
         yield _RunOfSubject(view.run.name, "base" if view.run.name in compared else "past", members)
     for view, found in zip(subject.new_views, subject.new, strict=True):
@@ -102,10 +104,10 @@ def _ranks(run: _RunOfSubject, evidence: Evidence, method: Method) -> Iterator[R
     except NotAvailable:
         return
     is_new = run.standing == "new"
-    yield _through(run, chosen, series, method, POINTS["judged" if is_new else "other"], judged=True)
+    yield _rank_details(run, chosen, series, method, POINTS["judged" if is_new else "other"], judged=True)
     others = {member: other for member, other in run.members.items() if member != chosen} if is_new else {}
     for member in _spread(others, method):
-        yield _through(run, member, others[member], method, POINTS["other"], judged=False)
+        yield _rank_details(run, member, others[member], method, POINTS["other"], judged=False)
 
 
 def _spread(others: Members, method: Method) -> list[Member]:
@@ -125,7 +127,7 @@ def _value(series: Series, method: Method) -> float:
     return math.inf if math.isnan(value) else value
 
 
-def _through(
+def _rank_details(
     run: _RunOfSubject, member: Member, series: Series, method: Method, points: int, *, judged: bool
 ) -> RunDetails:
     """Return one rank of a run: its statistic, and of samples at most about `points` values."""

@@ -93,6 +93,12 @@ def test_the_standing_of_each_run(rule: str, sides: str) -> None:
     assert ", ".join(f"{one.run} {one.standing}" for one in found) == sides
 
 
+def test_an_anchor_older_than_all_drawn_history_is_drawn_first() -> None:
+    a, b, c, new = map(one_run, ("a", "b", "c", "new"))
+    (found,) = shown("x within 5% of anchor", [new], [c], anchor=(a,), past=(b,))
+    assert [(one.run, one.standing) for one in found] == [("a", "base"), ("b", "past"), ("c", "past"), ("new", "new")]
+
+
 def test_a_verdict_about_one_rank_draws_this_rank() -> None:
     ranks = run_of(*(series("x", "s", [1.0 + rank] * 9, rank=str(rank)) for rank in range(3)))
     found = shown("x on each rank within 5% of baseline", [ranks], [ranks])
