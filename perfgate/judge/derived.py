@@ -102,7 +102,7 @@ class RunView:
         found = (series for name in names for series in self._by_metric.get(name, {}).values())
         return any(series.summary is not None for series in found)
 
-    def may_hold(self, name: str) -> bool:
+    def may_have(self, name: str) -> bool:
         """Return whether the run can have this metric, by this name or another of its names."""
         return name in WARMUP_METRICS or not self.names.isdisjoint((name, *synonyms(name)))
 

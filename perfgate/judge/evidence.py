@@ -171,19 +171,26 @@ class Evidence(Struct, frozen=True, dict=True):
             if written is None and self.series.kind == "samples" and self.subject.key.metric in COUNTS:
                 statistic = "max" if asks.upper else "min"  # every step: the median would hide some
         elif isinstance(asks, ChangeClause):
-            load = self.subject.expression if isinstance(self.subject.expression, LargestLoad) else None
-            own = self.rule.better or ("higher" if load and load.is_condition else None)
-            metric = load.of.pattern if load else self.subject.key.metric
-            known = direction(metric, measure.statistic_unit(self.series, statistic), own)
-            # If both sides are judged, only the warm-up and the worst rank need a direction.
-            better = known or ("lower" if asks.side == "both" else "neither")
-            if asks.side in ("upper", "lower"):
-                better = "lower" if asks.side == "upper" else "higher"
-                if known in ("lower", "higher") and known != better:
-                    text, key = self.clause.text, self.subject.key
-                    message = f"`{text}` bounds the improving side of {key}: {known} is better"
-                    raise CannotJudge("improving-side", message, "write `within 5% of baseline`, or set `better:`")
+            better = self._better(asks, statistic)
         return measure.Method(statistic, self.rule.settings.warmup, better, self.runs.cache)
+
+    def _better(self, asks: ChangeClause, statistic: str) -> Better:
+        """Return the better direction of a change. Raises CannotJudge if the clause bounds only the better side."""
+        key, expression, own = self.subject.key, self.subject.expression, self.rule.better
+        metric = key.metric
+        if isinstance(expression, LargestLoad):
+            metric = expression.of.pattern
+            own = own or ("higher" if expression.is_condition else None)
+        known = direction(metric, measure.statistic_unit(self.series, statistic), own)
+        if asks.side == "worse":
+            return known or "neither"
+        if asks.side == "both":  # only the warm-up and the worst rank need a direction
+            return known or "lower"
+        better: Better = "lower" if asks.side == "upper" else "higher"
+        if known in ("lower", "higher") and known != better:
+            message = f"`{self.clause.text}` bounds the improving side of {key}: {known} is better"
+            raise CannotJudge("improving-side", message, "write `within 5% of baseline`, or set `better:`")
+        return better
 
     @property
     def shown_statistic(self) -> str | None:

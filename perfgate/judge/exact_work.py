@@ -146,7 +146,7 @@ def less_work(evidence: Evidence) -> tuple[str, float] | None:
 
 
 def _witnessed(view: RunView, metric: str) -> Iterator[FloatArray]:
-    for series in view.select(Selector(metric)).values() if view.may_hold(metric) else ():
+    for series in view.select(Selector(metric)).values() if view.may_have(metric) else ():
         values = _values(series)
         if values is not None:
             yield values

@@ -109,27 +109,31 @@ def pooled(parts: list[Series]) -> Series:
     first = parts[0]
     if len(parts) == 1:
         return first
-    if kept := next((part for part in parts if part.summary is not None), None):
-        assert kept.summary is not None
-        raise _only_summary(kept, kept.summary, "no samples, which `across ranks` needs")
-    if all(part.kind == "samples" for part in parts):
-        values = [part.values for part in parts]
-        same_length = len({len(one) for one in values}) == 1  # then in order of time: step by step, rank by rank
-        pooled_values = np.stack(values, axis=1).ravel() if same_length else np.concatenate(values)
-        joined = min(part.joined for part in parts)
-        marks = [part.stalled for part in parts if part.stalled is not None]
-        stalled = np.stack(marks, axis=1).ravel() if same_length and len(marks) == len(parts) else None
-        key = first.key.without_members()
-        return Series(key, first.unit, "samples", pooled_values, joined=joined, stalled=stalled)
-    totals = [part.aggregate.get("total") for part in parts]
-    counts = [part.aggregate.get("count") for part in parts]
-    if None in totals or None in counts:
-        raise NotAvailable(
-            f"{first.key.metric} cannot be pooled across ranks: it has neither samples nor total and count"
-        )
-    total, count = sum(t for t in totals if t is not None), sum(c for c in counts if c is not None)
-    aggregate = {"total": total, "count": count, "mean": total / count if count else float("nan")}
-    return Series(first.key.without_members(), first.unit, "aggregate", read_only(np.empty(0)), aggregate=aggregate)
+    for part in parts:
+        if part.summary is not None:
+            raise _only_summary(part, part.summary, "no samples, which `across ranks` needs")
+    if not all(part.kind == "samples" for part in parts):
+        return _pooled_aggregates(parts)
+    key, joined = first.key.without_members(), min(part.joined for part in parts)
+    values = [part.values for part in parts]
+    if len({len(one) for one in values}) > 1:
+        return Series(key, first.unit, "samples", np.concatenate(values), joined=joined)
+    # In order of time: step by step, rank by rank.
+    marks = [part.stalled for part in parts if part.stalled is not None]
+    stalled = np.stack(marks, axis=1).ravel() if len(marks) == len(parts) else None
+    return Series(key, first.unit, "samples", np.stack(values, axis=1).ravel(), joined=joined, stalled=stalled)
+
+
+def _pooled_aggregates(parts: Sequence[Series]) -> Series:
+    """Return the aggregates of several ranks as one. Raises NotAvailable if one of them has no total or no count."""
+    key, unit = parts[0].key.without_members(), parts[0].unit
+    totals = [part.aggregate["total"] for part in parts if "total" in part.aggregate]
+    counts = [part.aggregate["count"] for part in parts if "count" in part.aggregate]
+    if len(totals) < len(parts) or len(counts) < len(parts):
+        raise NotAvailable(f"{key.metric} cannot be pooled across ranks: it has neither samples nor total and count")
+    total, count = sum(totals), sum(counts)
+    aggregate = {"total": total, "count": count, "mean": total / count if count else math.nan}
+    return Series(key, unit, "aggregate", read_only(np.empty(0)), aggregate=aggregate)
 
 
 #: The choices of an extreme rank. The confidence of a limit on it has to be higher, because it is one of several.

@@ -18,9 +18,10 @@ from perfgate.core.wording import listed, member_name, plural
 from perfgate.judge.derived import RunView
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.largest_load import LOAD, MEASURED
+from perfgate.judge.measure import Member
 from perfgate.judge.question import MeasuredSide
-from perfgate.judge.subjects import members_by_key
-from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, LargestLoad, Number, StatisticOf
+from perfgate.judge.subjects import Subject, members_by_key
+from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, Number, StatisticOf
 from perfgate.words.steps import complete_base, find_calls, make_baseline, sources_of
 
 #: Changes of memory, and the net memory of an operator (allocated less freed): these may be negative.
@@ -44,28 +45,14 @@ def check_presence(evidence: Evidence) -> None:
     if subject.stored_as is not None:
         what = "the baseline was measured under other conditions"
         raise _unlike(evidence, subject.stored_as, what, ("here", "the baseline"), _SAME_LOAD)
-    stored, seen = subject.members(subject.base), subject.members(subject.new)
     for view, members in zip(subject.new_views, subject.new, strict=True):
         if not members:
             refuse_unread(view, is_alone=not evidence.runs.names)
-            if not stored and (unlike := unlike_run(evidence, view)):
-                raise unlike
-            near = _nearest(subject.key.metric, (view,), subject.base_views)
-            where = f"{'the baseline has' if stored else 'other runs have'} it{near}"
-            then = find_calls(came=False) if _is_call(subject.key.metric, view) else _NOT_WRITTEN
-            why, step = evidence.runs.why_absent(subject.key.metric) or (where, then)
-            raise CannotJudge("metric-absent", f"{view.run.name} has no metric {subject.key}; {why}", step)
+            raise _lacks_metric(evidence, view)
+    everyone = subject.members((*subject.base, *subject.new))
     for view, members in zip(subject.new_views, subject.new, strict=True):
-        if gone := sorted((stored | seen) - members.keys()):
-            names = listed([member_name(member) or "the series without rank" for member in gone])
-            where = "the baseline has" if stored & set(gone) else "other new runs have"
-            step = "find out why that process wrote nothing"
-            if len(subject.new) > 1 and sum(map(len, subject.new)) == len(seen):  # no rank is in two of them
-                why = f"{subject.key}: the new runs have different ranks, so they are probably the files of one run"
-                raise CannotJudge("rank-gone", why, "give their folder: each path on the command line is a run")
-            if len(subject.new) > 1:
-                step += "; if these are the files of one run, one for each rank, give their folder"
-            raise CannotJudge("rank-gone", f"{subject.key}: {view.run.name} lacks {names}, which {where}", step)
+        if gone := sorted(everyone - members.keys()):
+            raise _lacks_ranks(subject, view, gone)
     units = sorted({series.unit for series in subject.all_series()})
     if len(units) > 1:  # seconds must not be compared with calls per second
         message = f"{subject.key} has different units: {' and '.join(units)}"
@@ -74,6 +61,33 @@ def check_presence(evidence: Evidence) -> None:
         message = f"{subject.key}: a value was left out: {problems[0].at}: {problems[0].message}"
         raise CannotJudge("not-a-number", message, "find out why the job wrote it")
     _check_rank_lengths(evidence)
+
+
+def _lacks_metric(evidence: Evidence, view: RunView) -> CannotJudge:
+    """Return the error for a new run without the metric, or with it only under other conditions."""
+    subject, metric = evidence.subject, evidence.subject.key.metric
+    is_stored = any(subject.base)
+    if not is_stored and (unlike := unlike_run(evidence, view)):
+        return unlike
+    owner = "the baseline has" if is_stored else "other runs have"
+    others_have_it = f"{owner} it{_nearest(metric, (view,), subject.base_views)}"
+    find_it = find_calls(came=False) if _is_call(metric, view) else _NOT_WRITTEN
+    why, step = evidence.runs.why_absent(metric) or (others_have_it, find_it)
+    return CannotJudge("metric-absent", f"{view.run.name} has no metric {subject.key}; {why}", step)
+
+
+def _lacks_ranks(subject: Subject, view: RunView, gone: Sequence[Member]) -> CannotJudge:
+    """Return the error for a new run without these ranks of the metric."""
+    step = "find out why that process wrote nothing"
+    if len(subject.new) > 1:
+        if sum(map(len, subject.new)) == len(subject.members(subject.new)):  # no rank is in two of them
+            why = f"{subject.key}: the new runs have different ranks, so they are probably the files of one run"
+            return CannotJudge("rank-gone", why, "give their folder: each path on the command line is a run")
+        step += "; if these are the files of one run, one for each rank, give their folder"
+    names = listed([member_name(member) or "the series without rank" for member in gone])
+    is_stored = not subject.members(subject.base).isdisjoint(gone)
+    where = "the baseline has" if is_stored else "other new runs have"
+    return CannotJudge("rank-gone", f"{subject.key}: {view.run.name} lacks {names}, which {where}", step)
 
 
 def refuse_unread(view: RunView, *, is_alone: bool) -> None:
@@ -240,23 +254,17 @@ def _negative(series: Series) -> tuple[float | None, str]:
 
 def _may_be_negative(evidence: Evidence) -> bool:
     """Return whether the metric is a change of memory, or a difference."""
-    waiting: list[Expression] = [evidence.subject.expression]
-    seen: set[str] = set()
-    while waiting:
-        expression = waiting.pop()
-        if isinstance(expression, Arithmetic):
-            if expression.operator == "-":
-                return True
-            waiting += [expression.left, expression.right]
-        elif isinstance(expression, StatisticOf | LargestLoad):
-            waiting.append(expression.of)
-        elif isinstance(expression, Number):
-            if expression.value < 0:
-                return True
-        elif expression.pattern not in seen:
-            seen.add(expression.pattern)
-            if _SIGNED.fullmatch(expression.pattern):
-                return True
-            derived = evidence.runs.metrics.get(expression.pattern)
-            waiting += [derived.expression] if derived else []
-    return False
+    subject, derived = evidence.subject, evidence.runs.metrics
+    if any(_SIGNED.fullmatch(name) for name in subject.components):
+        return True
+    parts = (derived[name].expression for name in subject.components if name in derived)
+    return any(map(_subtracts, (subject.expression, *parts)))
+
+
+def _subtracts(expression: Expression) -> bool:
+    """Return whether an expression has a minus, or a negative number."""
+    if isinstance(expression, Arithmetic):
+        return expression.operator == "-" or _subtracts(expression.left) or _subtracts(expression.right)
+    if isinstance(expression, StatisticOf):
+        return _subtracts(expression.of)
+    return isinstance(expression, Number) and expression.value < 0

@@ -89,10 +89,8 @@ class JudgedRuns(Struct, frozen=True):
             has_machine=any(map(is_machine_metric, names)),
         )
 
-    def viewed(self, view: RunView, *, by_means: bool) -> RunView:
-        """Return a run; `by_means` joins its metrics by their means, which is all that a summary can give."""
-        if not by_means:
-            return view
+    def by_means(self, view: RunView) -> RunView:
+        """Return a run that joins its metrics by their means, which is all that a summary can give."""
         if id(view) not in self._by_means:
             self._by_means[id(view)] = RunView(view.run, self.metrics, by_means=True)
         return self._by_means[id(view)]
@@ -175,15 +173,18 @@ def find_subjects(sentence: Sentence, runs: JudgedRuns) -> list[Subject]:
     A metric that only the baseline has is included: it has disappeared.
     """
     subject, text = sentence.subject, sentence.subject_text
-    if (subject, text) not in runs.subjects:
-        named: list[tuple[str, Expression]] = [(name_of(subject, text), subject)]
-        if isinstance(subject, Selector) and subject.is_glob:
-            # Globs such as `*` do not mean the warm-up metrics, which are derived from every run.
-            derived = WARMUP_METRICS if subject.pattern.startswith("warmup.") else ()
-            names = [name for name in (*runs.all_names, *derived) if subject.matches_metric(name)]
-            named = [(name, Selector(name, quoted=True, labels=subject.labels)) for name in names]
-        runs.subjects[subject, text] = [one for name, found in named for one in _subjects_of(name, found, runs)]
-    return runs.subjects[subject, text]
+    if (subject, text) in runs.subjects:
+        return runs.subjects[subject, text]
+    if isinstance(subject, Selector) and subject.is_glob:
+        # Globs such as `*` do not mean the warm-up metrics, which are derived from every run.
+        derived = WARMUP_METRICS if subject.pattern.startswith("warmup.") else ()
+        names = filter(subject.matches_metric, (*runs.all_names, *derived))
+        named = [(name, Selector(name, quoted=True, labels=subject.labels)) for name in names]
+        found = [one for name, selector in named for one in _subjects_of(name, selector, runs)]
+    else:
+        found = _subjects_of(name_of(subject, text), subject, runs)
+    runs.subjects[subject, text] = found
+    return found
 
 
 def _subjects_of(name: str, expression: Expression, runs: JudgedRuns) -> list[Subject]:
@@ -192,7 +193,7 @@ def _subjects_of(name: str, expression: Expression, runs: JudgedRuns) -> list[Su
     by_means = any(view.has_summary(components) for view in (*runs.base, *runs.anchor))
     try:
         new, base, anchor = (
-            [(members_by_key(name, runs.viewed(view, by_means=by_means), expression), view) for view in side]
+            [(members_by_key(name, runs.by_means(view) if by_means else view, expression), view) for view in side]
             for side in (runs.new, runs.base, runs.anchor)
         )
     except NotAvailable as error:
@@ -207,29 +208,30 @@ def _subjects_of(name: str, expression: Expression, runs: JudgedRuns) -> list[Su
     keys = measured | known
     found = []
     for key in sorted(keys, key=by_load) if len(keys) > 1 else keys:
-        own = _side(key, new)
-        stored, anchored = (_side(key, side, runs.conditions) for side in (base, anchor))
-        one = Subject(
+        new_runs, new_views = _side(key, new)
+        base_runs, base_views = _side(key, base, runs.conditions)
+        anchor_runs, anchor_views = _side(key, anchor, runs.conditions)
+        subject = Subject(
             key,
             expression,
-            new=tuple(members for members, _ in own),
-            base=tuple(members for members, _ in stored),
-            anchor=tuple(members for members, _ in anchored),
-            new_views=tuple(view for _, view in own),
-            base_views=tuple(view for _, view in stored),
-            anchor_views=tuple(view for _, view in anchored),
+            new_runs,
+            base_runs,
+            anchor_runs,
+            new_views,
+            base_views,
+            anchor_views,
             components=components,
             stored_as=stored_as.get(key),
         )
-        found.append(one)
+        found.append(subject)
     return found
 
 
 _Side: TypeAlias = list[tuple[Mapping[Key, Members], RunView]]
 
 
-def _side(key: Key, side: _Side, conditions: Collection[str] = ()) -> list[tuple[Members, RunView]]:
-    """Return the ranks of a metric in each run of a side.
+def _side(key: Key, side: _Side, conditions: Collection[str] = ()) -> tuple[tuple[Members, ...], tuple[RunView, ...]]:
+    """Return the ranks of a metric in each run of a side, and the whole runs.
 
     Runs are left out that do not have the metric because they are stored partially, or have it under other conditions.
     """
@@ -238,7 +240,9 @@ def _side(key: Key, side: _Side, conditions: Collection[str] = ()) -> list[tuple
         for members, view in side
         if key in members or not (view.run.partial or (conditions and _is_elsewhere(key, members, view, conditions)))
     ]
-    return found or [(_NOBODY, view) for _, view in side]  # the metric is absent in all runs
+    if not found:  # the metric is absent in all runs
+        found = [(_NOBODY, view) for _, view in side]
+    return tuple(members for members, _ in found), tuple(view for _, view in found)
 
 
 def _is_elsewhere(key: Key, members: Iterable[Key], view: RunView, conditions: Collection[str]) -> bool:
@@ -258,7 +262,7 @@ def is_named(expression: Expression, text: str, key: Key) -> bool:
 
 def members_by_key(name: str, view: RunView, expression: Expression) -> Mapping[Key, Members]:
     """Return the series of an expression in one run, by labels and then by rank and device. Raises NotAvailable."""
-    if isinstance(expression, Selector) and expression.quoted and not view.may_hold(expression.pattern):
+    if isinstance(expression, Selector) and expression.quoted and not view.may_have(expression.pattern):
         return {}
     groups: dict[Key, dict[Member, Series]] = {}
     for labels, series in sorted(view.evaluate(expression).items()):

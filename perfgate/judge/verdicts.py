@@ -269,7 +269,7 @@ def _lacking_part(name: str, case: Case, runs: JudgedRuns) -> str | None:
     found, metrics = None, case.ruleset.metrics
     while name in metrics:
         parts = (selector.pattern for selector in selectors(metrics[name].expression))
-        name = next((part for part in parts if not any(view.may_hold(part) for view in runs.new)), "")
+        name = next((part for part in parts if not any(view.may_have(part) for view in runs.new)), "")
         found = name or None
     return found
 

@@ -96,10 +96,9 @@ def test_a_trace_has_no_warm_up(new: str, base: str, is_marked: bool) -> None:
 def test_a_run_is_viewed_by_its_means_once() -> None:
     runs = judged("x under 9 s", [run("x")])
     (view,) = runs.new
-    assert runs.viewed(view, by_means=False) is view
-    means = runs.viewed(view, by_means=True)
+    means = runs.by_means(view)
     assert (means.by_means, means.run, view.by_means) == (True, view.run, False)
-    assert runs.viewed(view, by_means=True) is means
+    assert runs.by_means(view) is means
 
 
 def test_a_metric_has_a_key_for_each_series_of_each_new_run() -> None:

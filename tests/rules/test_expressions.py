@@ -368,7 +368,7 @@ def test_selection(text, keys):
 def test_a_run_may_have_a_metric_by_another_of_its_names_and_always_has_its_warm_up():
     run = view(samples("forward", [1], rank="0"), samples("forward", [1], rank="1"), samples("mm.device_time", [1]))
     asked = ("forward", "fwd", "mm.cuda_time", "warmup.steps", "warmup.time", "backward")
-    assert [run.may_hold(name) for name in asked] == [True, True, True, True, True, False]
+    assert [run.may_have(name) for name in asked] == [True, True, True, True, True, False]
     assert [len(run.keys(name)) for name in asked] == [2, 0, 0, 0, 0, 0]
     assert list(map(str, run.keys("forward"))) == ['forward{rank="0"}', 'forward{rank="1"}']
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from perfgate.core.calculations import Asks, Comparison
 from perfgate.core.results import ChangeResult
 from perfgate.judge.decide.bounds import Bounds, Reach
@@ -11,6 +13,9 @@ from perfgate.judge.terms import LimitTerms
 from perfgate.stats.bounds import ValueLimit
 from perfgate.stats.distributions import t_quantile
 from perfgate.stats.margin import Margin
+
+#: The margin that a change exceeds if there is a change at all.
+_NO_CHANGE = Margin(0.0, 0.0, "either")
 
 
 def of_limit(limit: ValueLimit, terms: LimitTerms, *, is_broken: bool) -> tuple[Comparison, ...]:
@@ -30,39 +35,42 @@ def of_change(
     found: ChangeResult, bounds: Bounds, margins: tuple[Margin, Margin], *, promises: bool
 ) -> Iterator[Comparison]:
     """Yield the comparisons that decided: of red for a failure or a suspicion, otherwise of green and of a pass."""
+    if found.reason == "thin-tail":
+        return
     tolerated, doubted = margins
     d = bounds.change.log_change
     is_up = tolerated.worse == "up" or (tolerated.worse == "either" and d >= 0)
-
-    def comparison(asks: Asks, bound: Reach, margin: Margin | None, *, red: bool) -> Comparison:
-        edge = 0.0 if margin is None else margin.up if is_up else margin.down
-        change = bound.change
-        # Red compares the end of the interval that is nearer to no change with the edge, and green the farther end.
-        reach = bound.distance if red != is_up else -bound.distance
-        end = change.log_change + reach
-        # A lucky estimate must not exclude more than an estimate of no change would.
-        if asks == "excluded" and not (end < 0 if is_up else end > 0):
-            end = max(end, reach) if is_up else min(end, reach)
-        is_above = red == is_up
-        holds = end > edge if is_above else end < edge
-        error, df = change.standard_error, change.degrees_of_freedom or 1.0
-        numbers = (change.log_change, error, df, bound.error_rate, bound.distance / error)
-        return Comparison(asks, *numbers, edge, is_above, holds)
-
-    if found.reason == "thin-tail":
-        return
     if found.outcome != "fail" and not found.suspect:
         if promises:
-            yield comparison("excluded", bounds.green, doubted, red=False)
-        yield comparison("within", bounds.interval, tolerated, red=False)
-    elif bounds.sharp is not None and bounds.is_sharp(tolerated):
-        yield comparison("beyond", bounds.sharp, bounds.sharp_edge(tolerated), red=True)
-    else:
-        if promises:
-            yield comparison("a-change", Reach.of(bounds.red.change, bounds.no_change), None, red=True)
-        beyond = comparison("beyond", bounds.red, tolerated, red=True)
-        if found.outcome == "fail" and not found.suspect and not beyond.holds:
-            # At the last look `_is_alarm` (`change.py`) compares the estimate itself: a bound without distance.
-            yield comparison("beyond-at-worst", Reach(bounds.red.change, 0.5, 0.0), doubted, red=True)
-        else:
-            yield beyond
+            excluded = _compared("excluded", bounds.green, doubted, is_up=is_up)
+            # A lucky estimate must not exclude more than an estimate of no change would; a gain beyond the noise may.
+            holds = excluded.holds and bounds.green.distance < max(abs(excluded.estimate), abs(excluded.edge))
+            yield replace(excluded, holds=holds)
+        yield _compared("within", bounds.interval, tolerated, is_up=is_up)
+        return
+    if bounds.sharp is not None and bounds.is_sharp(tolerated):
+        yield _compared("beyond", bounds.sharp, bounds.sharp_edge(tolerated), is_up=is_up)
+        return
+    if promises:
+        no_change = Reach.of(bounds.red.change, bounds.no_change)
+        yield _compared("a-change", no_change, _NO_CHANGE, is_up=is_up)
+    beyond = _compared("beyond", bounds.red, tolerated, is_up=is_up)
+    if found.outcome == "fail" and not found.suspect and not beyond.holds:
+        # At the last look `_is_alarm` (`change.py`) compares the estimate itself: a bound without distance.
+        estimate = Reach(bounds.red.change, 0.5, 0.0)
+        beyond = _compared("beyond-at-worst", estimate, doubted, is_up=is_up)
+    yield beyond
+
+
+def _compared(asks: Asks, bound: Reach, margin: Margin, *, is_up: bool) -> Comparison:
+    """Return whether red's nearer end is beyond the edge of a margin, or green's farther end is within it.
+
+    `is_up`: a rise is worse.
+    """
+    is_above = not is_up if asks in ("excluded", "within") else is_up
+    change, edge = bound.change, margin.up if is_up else margin.down
+    low, high = change.log_change - bound.distance, change.log_change + bound.distance
+    holds = low > edge if is_above else high < edge
+    error, df = change.standard_error, change.degrees_of_freedom or 1.0
+    numbers = (change.log_change, error, df, bound.error_rate, bound.distance / error)
+    return Comparison(asks, *numbers, edge, is_above, holds)

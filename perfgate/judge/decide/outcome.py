@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -116,25 +116,32 @@ def _by_chance(questions: Sequence[Question], weighed: Sequence[Result]) -> list
 
     A failure that chance may explain among many metrics is suspect, unless three new runs or `--strict` confirm it.
     """
-    p_values: dict[int, float] = {}
-    for i, (question, one) in enumerate(zip(questions, weighed, strict=True)):
-        if isinstance(question, ChangeQuestion) and isinstance(one, ChangeResult) and question.is_one_of_many:
-            p = None if _decides("measured-less", one) or one.outcome == "error" else p_beyond(one, question.terms)
-            p_values |= {} if p is None else {i: p}
-    # The questions of a clause have one tolerance, confidence and `strict`.
-    terms = [one.terms for one in questions if isinstance(one, ChangeQuestion)]
-    narrow = bool(terms) and terms[0].tolerance is not None and terms[0].tolerance < NARROW
     found = list(weighed)
-    if len(p_values) < 2 or not (narrow or len(p_values) > MOST_UNCORRECTED):
+    changes = [question for question in questions if isinstance(question, ChangeQuestion)]
+    if len(changes) < 2:
         return found
-    is_discovery = discoveries([*p_values.values()], 1 - terms[0].confidence)
-    for i, is_found in zip(p_values, is_discovery, strict=True):
+    terms = changes[0].terms  # the questions of a clause have one tolerance, confidence and `strict`
+    p_values = dict(_p_values(questions, weighed))
+    is_narrow = terms.tolerance is not None and terms.tolerance < NARROW
+    if len(p_values) < 2 or (len(p_values) <= MOST_UNCORRECTED and not is_narrow):
+        return found
+    are_found = discoveries([*p_values.values()], 1 - terms.confidence)
+    for i, is_found in zip(p_values, are_found, strict=True):
         one = found[i]
         if isinstance(one, ChangeResult) and one.outcome == "fail":
-            confirmed = is_found or terms[0].strict or one.new_runs >= RUNS_TO_CONFIRM
+            confirmed = is_found or terms.strict or one.new_runs >= RUNS_TO_CONFIRM
             outcome: Outcome = "fail" if confirmed else "undecided"
             found[i] = replace(one, outcome=outcome, suspect=not confirmed, family=len(p_values))
     return found
+
+
+def _p_values(questions: Sequence[Question], weighed: Sequence[Result]) -> Iterator[tuple[int, float]]:
+    """Yield the p-value of each change that is one of many, with its index; none for one that was not measured."""
+    for i, (question, found) in enumerate(zip(questions, weighed, strict=True)):
+        if isinstance(question, ChangeQuestion) and isinstance(found, ChangeResult) and question.is_one_of_many:
+            p = p_beyond(found, question.terms)
+            if p is not None and found.outcome != "error" and not _decides("measured-less", found):
+                yield i, p
 
 
 def p_beyond(result: ChangeResult, terms: ChangeTerms) -> float | None:

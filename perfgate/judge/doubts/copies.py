@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
-from perfgate.core import Location, Problem, Run, Series, Verdict
-from perfgate.core.outlines import NO_OUTLINES
+from perfgate.core import Location, Problem, Run, Series, Severity, Verdict
+from perfgate.core.outlines import Outlines
 from perfgate.core.runs import is_large
 from perfgate.core.wording import MACHINE_FILE, is_machine_metric, listed
 from perfgate.judge.doubts.amounts import values_of
@@ -37,30 +37,33 @@ def same_measurements(run: Run, other: Run) -> bool:
     too, which is counted in bits: n samples have n times the entropy (of order 2) of their own distribution, and a
     single number has its decimal digits beyond the first two.
     """
-    others, twins = {series.key: series for series in other.series}, list[tuple[Series, Series, int]]()
+    twins = [(series, twin, max(values_of(series) or 1, 1)) for series, twin in _comparable(run, other)]
+    if not twins:
+        return False
+    bits = equal = 0.0
+    left = compared = sum(count for _, _, count in twins)
+    for series, twin, count in twins:
+        share, is_reordered = _equal_share(series, twin)
+        equal += share * count
+        left -= count
+        if equal + left <= _COPIED * compared:  # too few values are left
+            return False
+        if share >= _COPIED:
+            bits += _bits_of_counts(series.values) if is_reordered else share * rarity(series)
+    more = _bits_of_outlines(run, other)
+    return more is not None and bits + more >= _ENOUGH_BITS
+
+
+def _comparable(run: Run, other: Run) -> Iterator[tuple[Series, Series]]:
+    """Yield the series with noise that both runs have."""
+    others = {series.key: series for series in other.series}
     for series in run.series:
         twin = others.get(series.key)
         if twin is None or series.unit in WITHOUT_NOISE or is_machine_metric(series.key.metric):
             continue
         # A summary was stored of a metric that no rule read: it cannot be compared with values.
-        if twin.kind == "summary" and series.kind != "summary":
-            continue
-        twins.append((series, twin, max(values_of(series) or 1, 1)))
-    bits = equal = 0.0
-    left = compared = sum(count for _, _, count in twins)
-    for series, twin, count in twins:
-        if equal + left <= _COPIED * compared:  # too few values are left
-            return False
-        share, is_reordered = _equal_share(series, twin)
-        equal, left = equal + share * count, left - count
-        if share >= _COPIED:
-            bits += _bits_of_counts(series.values) if is_reordered else share * rarity(series)
-    if equal <= _COPIED * compared:
-        return False
-    if run.outlines is None and other.outlines is None:
-        return bits >= _ENOUGH_BITS
-    more = _bits_of_outlines(run, other)
-    return more is not None and bits + more >= _ENOUGH_BITS
+        if twin.kind != "summary" or series.kind == "summary":
+            yield series, twin
 
 
 def _equal_share(one: Series, other: Series) -> tuple[float, bool]:
@@ -112,15 +115,19 @@ def _bits_of_outlines(run: Run, other: Run) -> float | None:
     """
     one, two = run.outlines, other.outlines
     if one is None or two is None:
-        known = (one or two or NO_OUTLINES).of
-        without = other if two is None else run
-        stored = [(one.key.without_members(), one.unit) for one in without.series if one.kind == "summary"]
-        names = ((key.metric, key.labels, unit) for key, unit in stored)
-        return None if any(name in known for name in names) else 0.0
-    shared = [(found, two.fingerprints[rank]) for rank, found in one.fingerprints.items() if rank in two.fingerprints]
-    if any(found.digest != twin.digest for found, twin in shared):
+        return None if _has_summary(other, one) or _has_summary(run, two) else 0.0
+    shared = [rank for rank in one.fingerprints if rank in two.fingerprints]
+    if any(one.fingerprints[rank].digest != two.fingerprints[rank].digest for rank in shared):
         return None
-    return sum(found.bits for found, _ in shared)
+    return sum(one.fingerprints[rank].bits for rank in shared)
+
+
+def _has_summary(run: Run, outlines: Outlines | None) -> bool:
+    """Return whether a run has a summary of one of the outlined metrics of another run."""
+    if outlines is None:
+        return False
+    summaries = [series for series in run.series if series.kind == "summary"]
+    return any((one.key.metric, one.key.without_members().labels, one.unit) in outlines.of for one in summaries)
 
 
 def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run]) -> list[Problem]:
@@ -131,29 +138,37 @@ def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run
     """
     known = {file.sha256 for run in stored for file in run.files}
     is_compared = any(verdict.kind == "change" and verdict.outcome != "skipped" for verdict in verdicts)
-    found = []
+    severity: Severity = "error" if is_compared else "warning"
+    counts: Counter[Problem] = Counter()
     for index, run in enumerate(case.new):
-        at = Location(run.files[0].path if run.files else run.source)
-        files = [file for file in run.files if not file.path.endswith(MACHINE_FILE)]
-        stored_files = [file for file in files if file.sha256 in known]
-        if stored_files and len(stored_files) == len(files):
-            message = "this file is in the baseline: nothing was measured; give a new run"
-            found.append(Problem("error" if is_compared else "warning", message, at))
-        elif stored_files:
-            names = listed([file.path for file in stored_files])
-            found.append(Problem("warning", f"not measured again: {names} of this run is in the baseline", at))
-        elif any(same_measurements(run, other) for other in case.baseline.runs):
-            message = "the same measurements are in the baseline: it is compared with itself; measure again"
-            found.append(Problem("error" if is_compared else "warning", message, at))
-        twin = next((other for other in case.new[:index] if same_measurements(run, other)), None)
-        if twin is not None:
-            message = f"the same measurements are in {twin.name}: one run counts once; measure again"
-            found.append(Problem("error", message, at))
-    counts = Counter(found)
+        counts.update(_copies(run, case.new[:index], case.baseline.runs, known, severity))
     return [
         one if count == 1 else replace(one, message=f"{one.message} (and {count - 1} more runs of this file)")
         for one, count in counts.items()
     ]
+
+
+def _copies(
+    run: Run, earlier: Sequence[Run], base: Sequence[Run], known: Collection[str], severity: Severity
+) -> Iterator[Problem]:
+    """Yield the problems of a new run that is in the baseline, or that is the same as an earlier new run.
+
+    `known`: the hashes of the stored files. `severity`: that of a whole run in the baseline.
+    """
+    at = Location(run.files[0].path if run.files else run.source)
+    files = [file for file in run.files if not file.path.endswith(MACHINE_FILE)]
+    stored = [file.path for file in files if file.sha256 in known]
+    if stored and len(stored) == len(files):
+        yield Problem(severity, "this file is in the baseline: nothing was measured; give a new run", at)
+    elif stored:
+        yield Problem("warning", f"not measured again: {listed(stored)} of this run is in the baseline", at)
+    elif any(same_measurements(run, other) for other in base):
+        message = "the same measurements are in the baseline: it is compared with itself; measure again"
+        yield Problem(severity, message, at)
+    twin = next((other for other in earlier if same_measurements(run, other)), None)
+    if twin is not None:
+        message = f"the same measurements are in {twin.name}: one run counts once; measure again"
+        yield Problem("error", message, at)
 
 
 def rarity(series: Series) -> float:

@@ -19,7 +19,7 @@ from perfgate.judge.measure import BETTER_BY_UNIT, Members, Method
 from perfgate.judge.question import MeasuredSide
 from perfgate.judge.terms import ChangeTerms, LimitTerms
 from perfgate.stats.distributions import FloatArray
-from perfgate.stats.steady import SteadyRun, WarmUpRule, median, slow_start, steady_run
+from perfgate.stats.steady import WarmUpRule, median, slow_start, steady_run
 
 #: A shorter warm-up is not doubted: the first steps compile and fill caches, for a time that varies.
 FEWEST_STEPS = 5
@@ -58,17 +58,18 @@ def start_doubts(new: Sequence[Members], base: Sequence[Members], method: Method
     `hides`: a dropped slow quarter may change the answer. It decides only if at least half of the new runs start so,
     and no base run does.
     """
-    found = [[(series, method.steady(series)) for series in run.values() if len(series.values)] for run in new]
-    starts = [one for run in found for one in run]
-    if _may_be_long(starts):
+    if _may_be_long(new, method):
         yield from _grown_warmup(new, base, method)
-    quarters = [[(len(one.values), _slow_quarter(one, run, method)) for one, run in each] for each in found]
-    count, slow = max((one for run in quarters for one in run if one[1]), default=(0, 0))
-    if slow:
-        runs = sum(any(length for _, length in run) for run in quarters)
+    slow_runs = []
+    for run in new:
+        quarters = [(len(series.values), _slow_quarter(series, method)) for series in run.values()]
+        if slow := [(count, length) for count, length in quarters if length]:
+            slow_runs.append(max(slow))
+    if slow_runs:
+        count, length = max(slow_runs)
         is_usual = any(_starts_slowly(series, method) for run in base for series in run.values())
-        decides = hides and slow >= FEWEST_STEPS and 2 * runs >= len(new) and not is_usual
-        yield Doubt("warm-up", "quarter", count, slow, decides=decides, of=_whose(method.warmup))
+        decides = hides and length >= FEWEST_STEPS and 2 * len(slow_runs) >= len(new) and not is_usual
+        yield Doubt("warm-up", "quarter", count, length, decides=decides, of=_whose(method.warmup))
 
 
 def mean_doubts(base: MeasuredSide, new: MeasuredSide, terms: ChangeTerms) -> Iterator[Doubt]:
@@ -112,20 +113,26 @@ def _whose(warmup: WarmUpRule) -> str:
     return "" if warmup == "auto" else "rule"
 
 
-def _may_be_long(starts: Sequence[tuple[Series, SteadyRun]]) -> bool:
+def _may_be_long(new: Sequence[Members], method: Method) -> bool:
     """Return whether a start may be slow, by a quick test without the base runs; `_has_grown` asks for more."""
-    long = [(one.values[: run.dropped], run.values) for one, run in starts if run.dropped >= FEWEST_STEPS]
-    medians = ((len(head), median(head), len(rest), median(rest)) for head, rest in long)
-    return any(
-        slow * abs(start - usual) > LEAST_SHARE / 2 * count * abs(usual) for slow, start, count, usual in medians
-    )
+    for series in (series for run in new for series in run.values() if len(series.values)):
+        run = method.steady(series)
+        if run.dropped >= FEWEST_STEPS:
+            usual = median(run.values)
+            longer = run.dropped * abs(median(series.values[: run.dropped]) - usual)
+            if longer > LEAST_SHARE / 2 * len(run.values) * abs(usual):
+                return True
+    return False
 
 
-def _slow_quarter(series: Series, run: SteadyRun, method: Method) -> int:
+def _slow_quarter(series: Series, method: Method) -> int:
     """Return the length of a start with a slow quarter; 0 if there is none. To drop one value is usual.
 
     That quarter was dropped by the rule `auto`, or follows a warm-up that the rule names, where a median ignores it.
     """
+    if not len(series.values):
+        return 0
+    run = method.steady(series)
     if method.warmup == "auto":
         return run.dropped if 1 < run.dropped == len(series.values) // 4 else 0
     if method.statistic not in _BLIND or series.stalled is not None:
@@ -138,7 +145,7 @@ def _starts_slowly(series: Series, method: Method) -> bool:
     """Return whether a stored series has a slow quarter at its start, too."""
     if series.kind != "samples":
         return series.summary is not None and series.summary.dropped == series.summary.n // 4
-    return len(series.values) > 0 and _slow_quarter(series, method.steady(series), method) > 0
+    return _slow_quarter(series, method) > 0
 
 
 def _grown_warmup(new: Sequence[Members], base: Sequence[Members], method: Method) -> Iterator[Doubt]:
