@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 
 import click
@@ -19,7 +20,7 @@ from perfgate.core.remembered_runs import FalseAlarms
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import listed
 from perfgate.history.load import commit_line, load
-from perfgate.history.store import StoredHistory, branch_of, places, read
+from perfgate.history.store import HistoryColumn, StoredHistory, branch_of, places, read
 from perfgate.reporters.history_table import false_alarms_text, render_json, render_text
 from perfgate.rules.ruleset import Rule
 from perfgate.workspace import surroundings
@@ -171,32 +172,44 @@ def history_quarantine(place: HistoryPlace) -> int:
 def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
     """Return the history of a metric, or of all. Raises Refused (3) if nothing is remembered."""
     store = open_store(place.baselines)
-    with_renames = [file for file in rule_files(place.rules) if b"renames" in file[1]]  # mistakes in others are no harm
-    renames = {old: new for file in with_renames for old, new in sound_rules([file], None).renames.items()}
     suite, environment, ref = place.suite, place.environment, place.ref
-    found = load(store, metric=metric, suite=suite, environment=environment, ref=ref, renames=renames)
-    if not found.environments and not found.problems:
+    history = load(store, metric=metric, suite=suite, environment=environment, ref=ref, renames=_renames(place.rules))
+    if not history.environments and not history.problems:
         what = "" if suite is None and environment is None else " of this suite and environment"
         raise Refused(
             f"there is no history{what} in {store.shown}: add runs with `perfgate history add RUN...`, or those of "
             "another tool with `perfgate history import FILE`, or name another folder with --baselines",
             3,
         )
-    if ref is not None and found.line is None and commit_line(["HEAD"]) is not None:
+    if ref is not None and history.line is None and commit_line(["HEAD"]) is not None:
         raise Refused(f"--ref {ref}: unknown branch or commit in this clone; fetch it, or correct the name", 3)
-    if metric is not None and not found.series and found.environments:
-        known = sorted({name for one in found.environments for name in one.metrics})
-        near = get_close_matches(metric, known, n=3, cutoff=0.5)
-        commands = [*command.commands, *_PARTS]  # the word may be a misspelt command
-        near += [f"`perfgate history {name}`" for name in get_close_matches(metric, commands, n=1, cutoff=0.7)]
-        hint = f"did you mean {listed(near)}?" if near else f"it has {listed(known) or 'no metrics'}"
-        missing = f"the history has no metric {metric!r}: {hint}"
-        if found.problems:  # the metric may be in a file that is damaged
-            damaged = len({problem.at.file for problem in found.problems})
-            files = "this file" if damaged == 1 else f"the {damaged} files that cannot be used"
-            raise Refused(f"{found.problems[0]}; without {files}, {missing}", 3)
-        raise Refused(missing, 3)
-    return found
+    if metric is not None and not history.series and history.environments:
+        raise Refused(_no_metric(history, metric), 3)
+    return history
+
+
+def _renames(rules: Sequence[str]) -> dict[str, str]:
+    """Return the new names of metrics by the old ones. Mistakes in rule files without renames are no harm."""
+    renames: dict[str, str] = {}
+    for file in rule_files(rules):
+        if b"renames" in file[1]:
+            renames.update(sound_rules([file], None).renames)
+    return renames
+
+
+def _no_metric(history: LoadedHistory, metric: str) -> str:
+    """Return the message about a metric that a history lacks, or that is in a damaged file."""
+    known = sorted({name for one in history.environments for name in one.metrics})
+    near = get_close_matches(metric, known, n=3, cutoff=0.5)
+    commands = get_close_matches(metric, [*command.commands, *_PARTS], n=1, cutoff=0.7)  # or a misspelt command
+    near += [f"`perfgate history {name}`" for name in commands]
+    hint = f"did you mean {listed(near)}?" if near else f"it has {listed(known) or 'no metrics'}"
+    missing = f"the history has no metric {metric!r}: {hint}"
+    if not history.problems:
+        return missing
+    damaged = len({problem.at.file for problem in history.problems})
+    files = "this file" if damaged == 1 else f"the {damaged} files that cannot be used"
+    return f"{history.problems[0]}; without {files}, {missing}"
 
 
 def rule_files(rules: Sequence[str]) -> list[tuple[str, bytes]]:
@@ -220,47 +233,52 @@ def quarantine(place: HistoryPlace) -> tuple[list[FalseAlarms], list[Problem]]:
     known, problems = places(store, place.suite)
     for suite, environment in known:
         if suite in suites and place.environment in (None, environment):
-            rules = sound_rules(files, suite).rules
             history = read(store, suite, environment)
             problems += history.problems
-            found += _replayed(history, rules, place.ref)
-    if not found and not problems:
-        names, remembered = ", ".join(sorted(suites)), {suite for suite, _ in known}
-        message = (
-            f"no rule of {names} can be replayed with the history in {store.shown}: it needs six remembered runs of a "
-            "metric that a rule names (`perfgate history add RUN...`)"
+            found += _replayed(history, sound_rules(files, suite).rules, place.ref)
+    if found or problems:
+        return sorted(found, key=lambda one: (-one.low, -one.alarms, one.place, one.rule, one.series)), problems
+    names, remembered = ", ".join(sorted(suites)), {suite for suite, _ in known}
+    if remembered and not remembered & suites:
+        raise Refused(
+            f"the rules are of the suite {names}, and the history in {store.shown} is of "
+            f"{', '.join(sorted(remembered))}: correct `suite` in the rules, or import the runs again with --suite",
+            3,
         )
-        if remembered and not remembered & suites:
-            message = (
-                f"the rules are of the suite {names}, and the history in {store.shown} is of "
-                f"{', '.join(sorted(remembered))}: correct `suite` in the rules, or import the runs again with --suite"
-            )
-        raise Refused(message, 3)
-    return sorted(found, key=lambda one: (-one.low, -one.alarms, one.place, one.rule, one.series)), problems
+    raise Refused(
+        f"no rule of {names} can be replayed with the history in {store.shown}: it needs six remembered runs of a "
+        "metric that a rule names (`perfgate history add RUN...`)",
+        3,
+    )
 
 
 def _replayed(history: StoredHistory, rules: Sequence[Rule], ref: str | None) -> Iterator[FalseAlarms]:
-    """Yield the false alarms of each rule about each series that has the rule's metric, statistic and rank."""
+    """Yield the false alarms of each rule about each of its series, in the newest runs of the branch."""
     from perfgate.history.false_alarms import MOST_FALSE, false_alarms
-    from perfgate.judge.subjects import is_named
     from perfgate.stats.distributions import share_bounds
 
     branch = branch_of(history.runs, ref)
     if branch is None:
         return
+    is_of_branch = [run.ref == (branch or None) for run in history.runs]  # "" if no run names its branch
     until = surroundings.today() + timedelta(days=_DAYS)
-    for rule, column in ((rule, column) for rule in rules for column in history.series):
-        sentence, name = rule.sentence, column.name
-        statistic = sentence.statistic or ("median" if column.kind in ("samples", "summary") else "mean")
-        # A rule about each rank is replayed for the worst one.
-        rank = "worst" if sentence.rank in (None, "each") else str(sentence.rank)
-        is_named_here = is_named(sentence.subject, sentence.subject_text, name.key)
-        if not is_named_here or (name.statistic, name.rank) != (statistic, rank):
+    for rule, column in product(rules, history.series):
+        if not _judges(rule, column):
             continue
-        # `branch` is "" if no run names its branch: their `ref` is None.
-        rows = [i for i, at in enumerate(column.at.tolist()) if history.runs[at].ref == (branch or None)]
+        rows = [row for row, run in enumerate(column.at.tolist()) if is_of_branch[run]]
         alarms, runs = false_alarms(rule, column, rows[-_RUNS:])
         if runs:
             low, high = share_bounds(alarms, runs)
-            names = (rule.name, str(name), f"{history.suite}/{history.environment}", branch)
+            names = (rule.name, str(column.name), f"{history.suite}/{history.environment}", branch)
             yield FalseAlarms(*names, alarms, runs, low, high, until if low > MOST_FALSE else None)
+
+
+def _judges(rule: Rule, column: HistoryColumn) -> bool:
+    """Return whether a series has the metric, statistic and rank of a rule; a rule about each rank has the worst."""
+    from perfgate.judge.subjects import is_named
+
+    sentence, name = rule.sentence, column.name
+    statistic = sentence.statistic or ("median" if column.kind in ("samples", "summary") else "mean")
+    rank = "worst" if sentence.rank in (None, "each") else str(sentence.rank)
+    is_same = (name.statistic, name.rank) == (statistic, rank)
+    return is_same and is_named(sentence.subject, sentence.subject_text, name.key)

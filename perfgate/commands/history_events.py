@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 
 import click
 from msgspec.structs import replace
@@ -15,13 +16,15 @@ from perfgate.cli.printing import complain, say, screen, write_document
 from perfgate.cli.shared import command_options, output_option
 from perfgate.commands.history import PLACE, rule_files, show
 from perfgate.commands.ledger import records_of, rules_of
-from perfgate.core.history_events import HistoryEvent
+from perfgate.core import Run
+from perfgate.core.history_events import EventChange, HistoryEvent, RuleRecord
 from perfgate.core.remembered_runs import CommitLine
-from perfgate.core.run_history import LoadedHistory
+from perfgate.core.run_history import EnvironmentHistory, LoadedHistory
 from perfgate.core.wording import one_line, without_commands
 from perfgate.history.events import events_of
 from perfgate.reporters.history_events import render_json, render_text
 from perfgate.rules.load import readable_rulesets
+from perfgate.rules.ruleset import Ruleset
 from perfgate.words import cause_words
 from perfgate.words.event_words import is_open
 from perfgate.words.history_words import rule_record
@@ -67,71 +70,73 @@ def told_events(place: HistoryPlace) -> tuple[list[HistoryEvent], LoadedHistory]
 
     Raises Refused (3) if nothing is remembered.
     """
-    found = show(replace(place, suite=None, environment=None))  # the id of an event depends on all of them
-    if not any(
-        (place.suite or one.suite, place.environment or one.environment) == (one.suite, one.environment)
-        for one in found.environments
-    ):
+
+    def is_here(one: EnvironmentHistory | EventChange) -> bool:
+        return place.suite in (None, one.suite) and place.environment in (None, one.environment)
+
+    history = show(replace(place, suite=None, environment=None))  # the id of an event depends on all of them
+    if not any(map(is_here, history.environments)):
         show(place)  # raises Refused, with what is missing
-
-    def is_wanted(event: HistoryEvent) -> bool:
-        suite, environment = place.suite, place.environment
-        return any(suite in (None, one.suite) and environment in (None, one.environment) for one in event.changes)
-
-    wanted = list(filter(is_wanted, events_of(found)))
     rulesets = readable_rulesets(rule_files(place.rules))
     # How often each rule was wrong, by suite.
-    records = {one.suite: records_of(place.baselines, one, found)[0] for one in rulesets}
-    known: dict[tuple[str, str], list[StoredRun]] = {}
+    records = {ruleset.suite: records_of(place.baselines, ruleset, history)[0] for ruleset in rulesets}
+    store = open_store(place.baselines)
+    stored_runs = cache(lambda suite, environment: read_stored_runs(store, suite, environment)[0])
     told = []
-    for event in wanted:
-        owners: dict[str, None] = {}
-        said: list[str] = []
-        for ruleset in rulesets:
-            recorded = records[ruleset.suite]
-            for rule in rules_of(ruleset, {one.name.key for one in event.changes if one.suite == ruleset.suite}):
-                owners |= {rule.settings.owner: None} if rule.settings.owner else {}
-                said += [f"{rule.name}: {rule_record(recorded[rule.name])}"] if rule.name in recorded else []
-        needs_causes = is_open(event) and event.kind == "code"
-        causes = _causes(event, place.baselines, found.line, known) if needs_causes else ()
-        told.append(replace(event, owners=tuple(owners), rules=tuple(said), causes=causes))
-    return told, found
+    for event in events_of(history):
+        if any(map(is_here, event.changes)):
+            causes: tuple[str, ...] = ()
+            if is_open(event) and event.kind == "code":
+                causes = _causes(event, history.line, stored_runs)
+            told.append(replace(_with_rules(event, rulesets, records), causes=causes))
+    return told, history
+
+
+def _with_rules(
+    event: HistoryEvent, rulesets: Sequence[Ruleset], records: Mapping[str, Mapping[str, RuleRecord]]
+) -> HistoryEvent:
+    """Return the event with the owners of the rules that name its metrics, and how often these rules were wrong."""
+    owners: dict[str, None] = {}
+    said = []
+    for ruleset in rulesets:
+        keys = {change.name.key for change in event.changes if change.suite == ruleset.suite}
+        for rule in rules_of(ruleset, keys):
+            if rule.settings.owner:
+                owners[rule.settings.owner] = None
+            record = records[ruleset.suite].get(rule.name)
+            if record is not None:
+                said.append(f"{rule.name}: {rule_record(record)}")
+    return replace(event, owners=tuple(owners), rules=tuple(said))
 
 
 def _causes(
-    event: HistoryEvent, baselines: str, line: CommitLine | None, known: dict[tuple[str, str], list[StoredRun]]
+    event: HistoryEvent, line: CommitLine | None, stored_runs: Callable[[str, str], Sequence[StoredRun]]
 ) -> tuple[str, ...]:
     """Return the causes in the stored runs on both sides of an event, from the first environment that shows any.
 
-    `known`: the stored runs by suite and environment, which this function completes.
+    `stored_runs`: returns those of a suite and an environment.
     """
-    store = open_store(baselines)
-    for suite, environment in dict.fromkeys((one.suite, one.environment) for one in event.changes):
-        if (suite, environment) not in known:
-            known[suite, environment] = read_stored_runs(store, suite, environment)[0]
-        base, new = _sides(event, line, known[suite, environment])
-        if base and new:
-            from perfgate.commands.report_details import causes_of
+    from perfgate.commands.report_details import causes_of
 
-            found = causes_of([one.run for one in base], [one.run for one in new])
-            if found is not None and found.causes:
-                return tuple(cause_words.line(cause) for cause in found.causes[:_CAUSES])
+    for suite, environment in dict.fromkeys((change.suite, change.environment) for change in event.changes):
+        base, new = _sides(event, line, stored_runs(suite, environment))
+        report = causes_of(base, new) if base and new else None
+        if report is not None and report.causes:
+            return tuple(cause_words.line(cause) for cause in report.causes[:_CAUSES])
     return ()
 
 
-def _sides(
-    event: HistoryEvent, line: CommitLine | None, stored: Iterable[StoredRun]
-) -> tuple[list[StoredRun], list[StoredRun]]:
+def _sides(event: HistoryEvent, line: CommitLine | None, stored: Iterable[StoredRun]) -> tuple[list[Run], list[Run]]:
     """Return the nearest stored runs before and after an event: by commit, or by time if `line` is None."""
-    runs = sorted(stored, key=lambda one: one.age)  # the oldest first
+    runs = [(one.head, one.run) for one in sorted(stored, key=lambda one: one.age)]  # the oldest first
     if line is None:
-        base = [one for one in runs if one.head.time <= event.last_good.time]
-        return base[-_RUNS:], [one for one in runs if one.head.time >= event.first_bad.time][:_RUNS]
+        base = [run for head, run in runs if head.time <= event.last_good.time]
+        return base[-_RUNS:], [run for head, run in runs if head.time >= event.first_bad.time][:_RUNS]
     good, bad = line.place(event.last_good.commit), line.place(event.first_bad.commit)
-    on_line = [(at, one) for one in runs if (at := line.place(one.head.commit)) is not None]
-    placed = sorted(on_line, key=lambda pair: pair[0])
-    base = [one for at, one in placed if good is not None and at <= good]
-    return base[-_RUNS:], [one for at, one in placed if bad is not None and at >= bad][:_RUNS]
+    on_line = [(place, run) for head, run in runs if (place := line.place(head.commit)) is not None]
+    on_line.sort(key=lambda pair: pair[0])
+    base = [run for place, run in on_line if good is not None and place <= good]
+    return base[-_RUNS:], [run for place, run in on_line if bad is not None and place >= bad][:_RUNS]
 
 
 @click.command("export")

@@ -65,13 +65,22 @@ def evidence_of(events: Iterable[HistoryEvent], line: CommitLine | None, ruleset
     if line is None:
         return
     for event in events:
-        commits = [] if event.kind == "machine" or not is_worse(event) else _commits_of(event, line)
+        commits = _commits_of(event, line) if event.kind == "code" and is_worse(event) else []
+        if not commits:
+            continue
         kind: EvidenceKind = "reverted" if event.state == "reverted" else "event"
-        own = [one for one in event.changes if one.suite == ruleset.suite and _is_beyond(one, ruleset)]
-        for environment in sorted({one.environment for one in own}) if commits else ():
-            metrics = sorted({one.name.key.metric for one in own if one.environment == environment})
+        beyond = [change for change in event.changes if change.suite == ruleset.suite and _is_beyond(change, ruleset)]
+        for environment, metrics in _metrics_by(beyond, lambda change: change.environment):
             name = f"{event.id} {environment}"
             yield LedgerEntry(kind, commits, metrics, environment, event.id, time=event.first_bad.time, id=name)
+
+
+def _metrics_by(changes: Iterable[EventChange], place: Callable[[EventChange], str]) -> list[tuple[str, list[str]]]:
+    """Return the names of the metrics of changes at each place, such as an environment; all in order."""
+    metrics: dict[str, set[str]] = {}
+    for change in changes:
+        metrics.setdefault(place(change), set()).add(change.name.key.metric)
+    return [(name, sorted(metrics[name])) for name in sorted(metrics)]
 
 
 def _commits_of(event: HistoryEvent, line: CommitLine) -> list[str]:
@@ -88,21 +97,24 @@ def record_false_alarms(
     """Record that people called events false alarms; `reasons`: the address of the ticket by event. Raises Refused."""
     store = open_store(baselines)
     for event in events:
-        commits = [one.sha for one in line.between(event.last_good.commit, event.first_bad.commit)] if line else []
-        for suite in sorted({one.suite for one in event.changes}) if commits else ():
-            metrics = sorted({one.name.key.metric for one in event.changes if one.suite == suite})
-            found = LedgerEntry("false-alarm", commits, metrics, reason=reasons[event.id])
-            record_evidence(store, suite, found)
+        commits = line.between(event.last_good.commit, event.first_bad.commit) if line else ()
+        if not commits:
+            continue
+        for suite, metrics in _metrics_by(event.changes, lambda change: change.suite):
+            entry = LedgerEntry("false-alarm", [one.sha for one in commits], metrics, reason=reasons[event.id])
+            record_evidence(store, suite, entry)
 
 
-def _is_beyond(one: EventChange, ruleset: Ruleset) -> bool:
+def _is_beyond(change: EventChange, ruleset: Ruleset) -> bool:
     """Return whether the whole interval of a change for the worse is beyond the widest tolerance of its rules."""
-    asked = [clause.asks for rule in rules_of(ruleset, [one.name.key]) for clause in rule.clauses]
+    clauses = [clause for rule in rules_of(ruleset, [change.name.key]) for clause in rule.clauses]
     tolerances = []  # relative to the level before the change; of two tolerances in a clause, the larger one
-    for ask in (ask for ask in asked if isinstance(ask, ChangeClause)):
-        absolute = abs(ask.absolute.value / one.before) if ask.absolute and one.before else 0.0
-        tolerances.append(max(ask.relative or 0.0, absolute))
-    return bool(one.worse and tolerances) and min(abs(one.low), abs(one.high)) > max(tolerances)
+    for clause in clauses:
+        if isinstance(clause.asks, ChangeClause):
+            absolute = clause.asks.absolute
+            relative = abs(absolute.value / change.before) if absolute and change.before else 0.0
+            tolerances.append(max(clause.asks.relative or 0.0, relative))
+    return bool(change.worse and tolerances) and min(abs(change.low), abs(change.high)) > max(tolerances)
 
 
 def record_report(report: Report, options: CommandOptions, tell: Callable[[str], None]) -> None:
