@@ -16,6 +16,7 @@
 | `consequences` | the verdicts that follow from each cause |
 | `nesting`, `series_trees` | which timer runs inside which, and the trees that this makes |
 | `table_trees` | the trees of both sides: from their traces, or made from their metrics and tables |
-| `series_findings` | the same as `kinds` for trees from metrics, which have few nodes |
+| `trace_findings` | the findings of traces: all of the above, in order |
+| `series_findings` | the findings of trees from metrics, which have few nodes |
 | `find` | all of these in order, as a report: the causes, and the rest of the step's change |
 """

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.causes.merged import Floats, Masks, Numbers, Placed, RunTrees, Union, in_groups, mean_of, merged
-from perfgate.core.call_trees import CallNode, heads_of, trees_with
+from perfgate.core.call_trees import CallNode, CallTree, heads_of, trees_with
 from perfgate.core.causes import CauseKind
 
 #: No step takes so long, in s; the square of a much larger number overflows.
@@ -156,19 +156,23 @@ class Alignment(Struct, frozen=True, dict=True):
 
 def incomparable(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> tuple[str, ...]:
     """The parts of the two sides that cannot be compared, in words."""
-    # heads are the trees, if possible without nodes and numbers, so that nothing is decoded
-    heads = [[head for run in side for head in heads_of(run)] for side in (base, new)]
-    notes = list(dict.fromkeys(note for side in heads for tree in side for note in tree.notes))
-    if not all(tree.has_steps for side in heads for tree in side if tree.error is None):  # only trees of traces
+    heads = [*heads_of_runs(base), *heads_of_runs(new)]
+    notes = list(dict.fromkeys(note for head in heads for note in head.notes))
+    if not all(head.has_steps for head in heads if head.error is None):  # only trees of traces
         notes.append("traces without steps (profiler.step() is not called): each counts as one step")
-    ranks = [_ranks(side) for side in (base, new)]
-    for at, side in enumerate(("base", "new")):
-        alone = ranks[at] - ranks[1 - at]
-        if alone and ranks[0] & ranks[1]:  # without a shared rank, all are compared
-            is_mean = any(head.rank_wall is not None for head in heads[at])
+    shared = _ranks(base) & _ranks(new)
+    for name, side in (("base", base), ("new", new)):
+        alone = _ranks(side) - shared
+        if alone and shared:  # without a shared rank, all are compared
+            is_mean = any(head.rank_wall is not None for head in heads_of_runs(side))
             what = "but it is stored as the mean of all its ranks" if is_mean else "left out"
-            notes.append(f"only the {side} side has rank {', '.join(sorted(alone))}: {what}")
+            notes.append(f"only the {name} side has rank {', '.join(sorted(alone))}: {what}")
     return tuple(notes)
+
+
+def heads_of_runs(side: Sequence[RunTrees]) -> list[CallTree]:
+    """The trees of all runs of a side, if possible without nodes and numbers, so that nothing is decoded."""
+    return [head for run in side for head in heads_of(run)]
 
 
 def same_ranks(
@@ -190,7 +194,7 @@ def same_ranks(
 
 
 def _ranks(side: Sequence[RunTrees]) -> set[str]:
-    return {rank for run in side for head in heads_of(run) for rank in head.ranks}
+    return {rank for head in heads_of_runs(side) for rank in head.ranks}
 
 
 def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
@@ -203,11 +207,10 @@ def align(base: Sequence[RunTrees], new: Sequence[RunTrees]) -> Alignment:
         runs = [in_groups(run, groups) for run in runs]
     union = Union(runs)
     placed = [union.place(run) for run in runs]
-    count = len(union.nodes)
-    sides = [_side(of_side, count) for of_side in (placed[: len(base)], placed[len(base) :])]
-    marked = [{tree.has_steps for tree in side} for side in (runs[: len(base)], runs[len(base) :])]
-    is_cut = any(head.is_cut for run in (*base, *new) for head in heads_of(run))
-    agree, has_steps = marked[0] == marked[1], False not in marked[0] | marked[1]
+    sides = [_side(side, len(union.nodes)) for side in (placed[: len(base)], placed[len(base) :])]
+    base_steps, new_steps = ({run.has_steps for run in side} for side in (runs[: len(base)], runs[len(base) :]))
+    agree, has_steps = base_steps == new_steps, all(base_steps | new_steps)
+    is_cut = any(head.is_cut for head in heads_of_runs((*base, *new)))
     return Alignment(
         tuple(union.nodes), sides[0], sides[1], union.first, steps_agree=agree, is_cut=is_cut, has_steps=has_steps
     )

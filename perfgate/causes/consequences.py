@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perfgate.causes.align import Alignment
+from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.merged import Floats, Masks
 from perfgate.causes.nesting import without_domain
 from perfgate.core.call_trees import ALLOCATIONS, DEVICE_KINDS, LAUNCHES, SYNCS, stable_name
@@ -71,10 +71,8 @@ class Explanation(Struct, frozen=True, dict=True):
 
     alignment: Alignment
     causes: Sequence[Cause]
-    #: The nodes of each cause; none for causes of memory.
-    nodes: Sequence[frozenset[int]]
-    #: Those of `nodes` whose time is that of a device that idles because of the cause.
-    idle: Sequence[frozenset[int]]
+    #: The findings that are causes of time. Those causes are the first, in the same order; others are of memory.
+    findings: Sequence[Finding]
     #: By derived metric or expression: the metrics that it is computed from.
     components: Mapping[str, Collection[str]]
     #: The largest ln(new / base) that a faster or slower host explains, with its sign; 0 if it is unknown.
@@ -120,8 +118,7 @@ class Explanation(Struct, frozen=True, dict=True):
         total = float(change.by_node.sum())
         family = metric.partition(".")[0]
         if family in _OF_CALLS:
-            pairs = zip(self.nodes, self.idle, strict=True)
-            parts = [float(change.by_node[sorted(own - idle)].sum()) for own, idle in pairs]
+            parts = [float(change.by_node[sorted(one.nodes - one.idle)].sum()) for one in self.findings]
         else:
             parts = self._parts(change.by_node)
         if total == 0 or not parts:
@@ -137,14 +134,14 @@ class Explanation(Struct, frozen=True, dict=True):
         """
         tree = self.alignment
         waits = np.where(tree.of_kind("runtime"), by_node, 0)
-        waits[sorted(node for own in self.nodes for node in own)] = 0
+        waits[sorted(node for finding in self.findings for node in finding.nodes)] = 0
         waited = float(waits.sum())
         on_device = np.where(tree.of_kind(*DEVICE_KINDS), tree.longer, 0)
-        direct, work = ([float(values[sorted(own)].sum()) for own in self.nodes] for values in (by_node, on_device))
-        alike = [size if size * waited > 0 else 0.0 for size in work]
-        total = sum(alike)
-        shares = [waited * size / total if size else 0.0 for size in alike]
-        return [own + share for own, share in zip(direct, shares, strict=True)]
+        nodes = [sorted(finding.nodes) for finding in self.findings]
+        work = np.array([on_device[own].sum() for own in nodes])
+        alike = np.where(work * waited > 0, work, 0.0)  # the causes whose time changed as the waiting did
+        shares = waited * alike / alike.sum() if alike.any() else alike
+        return [float(by_node[own].sum() + share) for own, share in zip(nodes, shares, strict=True)]
 
     def _change(self, metric: str) -> _MetricChange | None:
         """The change of a metric; None if it has no place in the tree."""
@@ -196,25 +193,30 @@ class Explanation(Struct, frozen=True, dict=True):
 
     def _of_calls(self, metric: str, family: str, name: str) -> _MetricChange | None:
         """The change of the calls with a name. A metric of an unknown family is a timer: a node has its whole name."""
+        chosen = self._named(metric, family, name)
+        if not chosen.any():
+            return None
+        if family not in ("kernel", "collective"):  # the time of these calls includes that of the host's calls below
+            for index, node in enumerate(self.alignment.nodes[1:], 1):
+                chosen[index] |= chosen[node.parent] and self._is_host[index]
+        return self._of_busy(chosen)
+
+    def _named(self, metric: str, family: str, name: str) -> Masks:
+        """True for the nodes that have the name of a metric, (n,)."""
         nodes = self.alignment.nodes
+        kinds = _FAMILIES.get(family)
         if family == "collective":
             # a node has the name of its kernel, such as ncclDevKernel_AllReduce; a metric may have a suffix, `.bytes`
             plain = name.partition(".")[0].replace("_", "").lower()
             found = [node.kind == "communication" and plain in node.name.replace("_", "").lower() for node in nodes]
-        elif kinds := _FAMILIES.get(family, ()):  # their nodes have stable names; NVTX ranges may lack the domain
-            wanted = {stable_name(one) for one in (name, without_domain(name) if family == "range" else name)}
+        elif kinds is not None:  # their nodes have stable names; NVTX ranges may lack the domain
+            wanted = {stable_name(name), stable_name(without_domain(name) if family == "range" else name)}
             found = [node.kind in kinds and node.name in wanted for node in nodes]
         else:
             # the timer of a statistic, `forward.max`, or of micro steps, which have no node if the tree has their sum
             names = (metric, metric.rpartition(".")[0], metric.removesuffix("_microstep"))
-            found = [at > 0 and node.name in names for at, node in enumerate(nodes)]
-        chosen = np.array(found, bool)
-        if not chosen.any():
-            return None
-        if family not in ("kernel", "collective"):  # the time of these calls includes that of the host's calls below
-            for index, node in enumerate(nodes[1:], 1):
-                chosen[index] |= chosen[node.parent] and self._is_host[index]
-        return self._of_busy(chosen)
+            found = [index > 0 and node.name in names for index, node in enumerate(nodes)]
+        return np.array(found, bool)
 
     def _of_wall(self, chosen: Masks) -> _MetricChange | None:
         """The change of the wall time of nodes, their part of the step; None if neither side has any."""

@@ -9,24 +9,23 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
 
 from perfgate.causes import kinds
-from perfgate.causes.align import Alignment, Finding, align, incomparable, obstacle_to_causes, same_ranks
+from perfgate.causes.align import Alignment, Finding, align, heads_of_runs, incomparable, obstacle_to_causes, same_ranks
 from perfgate.causes.consequences import Explanation
-from perfgate.causes.grouping import grouped, waiting_nodes
-from perfgate.causes.host import find_host, host_speed, note_of, with_host_error
+from perfgate.causes.grouping import grouped
+from perfgate.causes.host import host_speed, note_of, with_host_error
 from perfgate.causes.merged import RunTrees
 from perfgate.causes.noise import Noise, SeriesNoise, measure_noise
-from perfgate.causes.paired import PairNoise, find_paired_slowdowns, in_pairs
-from perfgate.causes.ranks import find_slow_ranks, not_timed, place_times, rank_times
-from perfgate.causes.recognised import recognised, types_of
+from perfgate.causes.paired import PairNoise, in_pairs
+from perfgate.causes.ranks import not_timed, place_times, rank_times
+from perfgate.causes.recognised import types_of
 from perfgate.causes.series_findings import find_in_series
-from perfgate.core.call_trees import LAUNCHES, heads_of
+from perfgate.causes.trace_findings import find_in_traces
 from perfgate.core.causes import Cause, CauseReport
 from perfgate.core.verdicts import Verdict
 
@@ -69,30 +68,33 @@ def find_causes(
     """
     notes = incomparable(base, new)
     base, new = same_ranks(base, new, paired=paired)
-    alignment = align(base, new)
-    noise: _AnyNoise
-    if any(head.error is not None for side in (base, new) for run in side for head in heads_of(run)):
-        noise = SeriesNoise(alignment)  # trees that are made from metrics have a mean instead of steps
-    elif paired:
-        alignment = in_pairs(alignment)
-        noise = PairNoise(alignment)
-    else:
-        noise = measure_noise(alignment)
-    if (obstacle := obstacle_to_causes(alignment)) is not None:
+    alignment, noise = _aligned(base, new, paired=paired)
+    obstacle = obstacle_to_causes(alignment)
+    if obstacle is not None:
         return _closed((), alignment, noise, (obstacle, *notes))
     findings, found_notes = _grouped_findings(alignment, noise, other_device=other_device)
-    groups = [group for group in findings if _matters(group, alignment)]
-    if not groups and any(one.outcome == "fail" and one.metric.startswith("work") for one in verdicts):
-        # exact work failed: its largest edit is the cause, however small
-        groups = sorted((one for one in findings if one.is_edit), key=lambda one: -abs(one.change))[:1]
+    groups = _groups(findings, alignment, verdicts)
+    hidden = frozenset[int]()
     if isinstance(noise, Noise):
         groups = [with_host_error(group, alignment) if group.is_edit else group for group in groups]
+    elif isinstance(noise, SeriesNoise):
+        hidden = not_timed(alignment, groups)  # timers of one side
     report = _closed(groups, alignment, noise, (*notes, *found_notes))
-    hidden = not_timed(alignment, groups) if isinstance(noise, SeriesNoise) else frozenset()  # timers of one side
     tree, ranks = place_times(alignment, report.causes, hidden), rank_times(alignment, hidden)
     explanation = _explanation(groups, report.causes, alignment, noise, components or {})
     told = tuple(metric for metric in metrics if explanation.is_told(metric))
     return replace(report, causes=explanation.of(verdicts), explained=told, tree=tree, ranks=ranks)
+
+
+def _aligned(base: Sequence[RunTrees], new: Sequence[RunTrees], *, paired: bool) -> tuple[Alignment, _AnyNoise]:
+    """Return both sides on one tree, of pairs with one column for each pair; and the noise of its nodes."""
+    alignment = align(base, new)
+    if any(head.error is not None for head in heads_of_runs((*base, *new))):
+        return alignment, SeriesNoise(alignment)  # trees that are made from metrics have a mean instead of steps
+    if paired:
+        alignment = in_pairs(alignment)
+        return alignment, PairNoise(alignment)
+    return alignment, measure_noise(alignment)
 
 
 def _grouped_findings(alignment: Alignment, noise: _AnyNoise, *, other_device: bool) -> tuple[list[Finding], list[str]]:
@@ -102,73 +104,10 @@ def _grouped_findings(alignment: Alignment, noise: _AnyNoise, *, other_device: b
     if isinstance(noise, SeriesNoise):
         findings, notes = find_in_series(alignment, noise)
         return findings, [*notes, *(["the two sides ran on different devices"] if other_device else [])]
-    findings, notes = _find(alignment, noise, other_device=other_device)
+    findings, notes = find_in_traces(alignment, noise, other_device=other_device)
+    if isinstance(noise, Noise):  # both sides of pairs ran on one machine
+        notes += note_of(host_speed(alignment), _step_times(alignment)[0])
     return grouped(findings, alignment, noise), notes
-
-
-def _find(alignment: Alignment, noise: Noise | PairNoise, *, other_device: bool) -> tuple[list[Finding], list[str]]:
-    """Return the findings before they are grouped, and notes for the user.
-
-    The order is: a slow rank, edits (calls that came or went), the machine, other times. A node belongs to the first
-    finding that claims it; `claimed` are the nodes that belong to one.
-    """
-    slow = None if other_device or not isinstance(noise, Noise) else find_slow_ranks(alignment, noise)
-    claimed = set() if slow is None else set(slow.nodes)
-    edits = [] if other_device else recognised(alignment, claimed, noise)
-    claimed |= {node for edit in edits for node in edit.nodes}
-    for edit in kinds.find_edits(alignment, claimed):
-        nodes = alignment.subtree(edit.nodes) - claimed
-        claimed |= nodes
-        edits.append(_of_edit(edit, frozenset(nodes), alignment))
-    for at, found in enumerate(edits):  # if the device idles because of an edit, that is part of its cost
-        idle = frozenset(waiting_nodes(found, alignment, claimed))
-        claimed |= idle
-        change, error = noise.change(found.nodes | idle)
-        edits[at] = replace(found, nodes=found.nodes | idle, idle=idle, change=change, error=error)
-    swaps, notes = kinds.many_swaps(edits, alignment), []
-    if swaps:
-        notes.append(f"{len(swaps)} operators run kernels with other names: they are compared by operator")
-        edits = [edit for edit in edits if edit not in swaps]
-        whole = frozenset(node for edit in swaps for node in edit.nodes)
-        if other_device:
-            claimed -= whole  # `find_machine` claims them
-        else:
-            edits.append(_as_one(swaps, whole, noise))
-    if not isinstance(noise, Noise):  # both sides of pairs ran on one machine
-        return [*edits, *find_paired_slowdowns(alignment, noise, claimed)], notes
-    machine = kinds.find_machine(alignment, noise, claimed, other_device=other_device)
-    claimed |= set() if machine is None else machine.nodes
-    findings = [finding for finding in (slow, *edits, machine) if finding is not None]
-    speed = host_speed(alignment)
-    for node, kind in kinds.find_slowdowns(alignment, noise, speed, claimed):
-        change, error = noise.change([node])
-        parent = max(alignment.nodes[node].parent, 0)  # the step has none: it is its own
-        findings.append(Finding(kind, frozenset([node]), lead=node, parents=(parent,), change=change, error=error))
-        claimed.add(node)
-    if (host := find_host(alignment, noise, speed, claimed)) is not None:
-        findings.append(host)
-    return findings, [*notes, *note_of(speed, _step_times(alignment)[0])]
-
-
-def _as_one(swaps: Sequence[Finding], nodes: frozenset[int], noise: Noise | PairNoise) -> Finding:
-    """The operators that run other kernels as one finding."""
-    largest = max(swaps, key=lambda swap: abs(swap.change))
-    change, error = noise.change(nodes)
-    parents = tuple(parent for swap in swaps for parent in swap.parents)
-    gone = tuple(node for swap in swaps for node in swap.gone)
-    come = tuple(node for swap in swaps for node in swap.come)
-    return Finding("replaced", nodes, largest.lead, parents, gone=gone, come=come, change=change, error=error)
-
-
-def _of_edit(edit: kinds.Edit, nodes: frozenset[int], alignment: Alignment) -> Finding:
-    """The finding of an edit, without its cost. Its lead is the longest changed call, if possible not a launch."""
-    kind, names = kinds.kind_of(edit, alignment), alignment.nodes
-    shown = edit.come if edit.come and kind not in ("vanished", "fewer calls") else edit.nodes
-    if kind == "sync":
-        below = sorted(alignment.subtree(edit.come))
-        shown = tuple(node for node in below if kinds.is_sync(names[node].name)) or shown
-    lead = max(shown, key=lambda at: (not LAUNCHES.fullmatch(names[at].name), abs(alignment.busier[at])))
-    return Finding(kind, nodes, lead, parents=(edit.parent,), gone=edit.gone, come=edit.come)
 
 
 def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, notes: tuple[str, ...]) -> CauseReport:
@@ -195,9 +134,9 @@ def _step_times(alignment: Alignment) -> tuple[float, float]:
     """The typical time of a step on both sides: the median if all steps make as many calls, else the mean."""
     calls = [side.counts.sum(axis=0) for side in alignment.sides]
     are_several = all(side.wall.shape[1] > side.runs for side in alignment.sides)
-    is_alike = are_several and all(np.ptp(one) <= _ALIKE * one.mean() for one in calls)  # else some do other work
-    before, after = ((np.median if is_alike else np.mean)(side.wall.sum(axis=0)) for side in alignment.sides)
-    return float(before), float(after)
+    is_alike = are_several and all(np.ptp(steps) <= _ALIKE * steps.mean() for steps in calls)
+    typical = np.median if is_alike else np.mean  # without alike steps, some do other work
+    return float(typical(alignment.base.wall.sum(axis=0))), float(typical(alignment.new.wall.sum(axis=0)))
 
 
 def _sorted(groups: Sequence[Finding], alignment: Alignment) -> list[Finding]:
@@ -214,13 +153,18 @@ def _where(group: Finding, alignment: Alignment) -> tuple[str, ...]:
 def _explanation(
     groups: Sequence[Finding], causes: Sequence[Cause], alignment: Alignment, noise: _AnyNoise, components: _Components
 ) -> Explanation:
-    """The nodes that each cause explains, and the change of a host time that the host's speed explains (2 sigma)."""
-    own = _sorted(groups, alignment)
-    none = [frozenset[int]()] * (len(causes) - len(own))  # causes of memory have no time
-    nodes, idle = [group.nodes for group in own] + none, [group.idle for group in own] + none
+    """What each cause explains, and the change of a host time that the host's speed explains (2 sigma)."""
     speed = host_speed(alignment)
     host = math.copysign(abs(speed.shift) + 2 * speed.scatter, speed.shift) if isinstance(noise, Noise) else 0.0
-    return Explanation(alignment, causes, nodes, idle, components, host)
+    return Explanation(alignment, causes, _sorted(groups, alignment), components, host)
+
+
+def _groups(findings: Sequence[Finding], alignment: Alignment, verdicts: Sequence[Verdict]) -> list[Finding]:
+    """The findings that are causes. If exact work failed and there is none, the largest edit is one, however small."""
+    groups = [finding for finding in findings if _matters(finding, alignment)]
+    if groups or not any(one.outcome == "fail" and one.metric.startswith("work") for one in verdicts):
+        return groups
+    return sorted((one for one in findings if one.is_edit), key=lambda edit: -abs(edit.change))[:1]
 
 
 def _matters(group: Finding, alignment: Alignment) -> bool:
@@ -282,19 +226,20 @@ def _source(finding: Finding, alignment: Alignment) -> str:
     Kernels and calls of the backward pass have no line of Python themselves. They have the line of the operator that
     launched them, or that of calls of the forward pass that came or went with them.
     """
-    nodes = alignment.nodes
-    edits = (sorted(found, key=lambda node: -abs(alignment.busier[node])) for found in (finding.come, finding.gone))
-    lines = [_line(node, alignment) for node in (finding.lead, *chain.from_iterable(edits))]
-    ranges = [nodes[one].source for one in alignment.chain(finding.lead)[1:] if nodes[one].kind == "range"]
-    return next((line for line in (*lines, *ranges) if line), "")
+    changed = [sorted(nodes, key=lambda node: -abs(alignment.busier[node])) for nodes in (finding.come, finding.gone)]
+    lines = (_line(node, alignment) for node in (finding.lead, *changed[0], *changed[1]))
+    callers = (alignment.nodes[node] for node in alignment.chain(finding.lead)[1:])
+    ranges = (caller.source for caller in callers if caller.kind == "range")
+    return next(filter(None, (*lines, *ranges)), "")
 
 
 def _line(node: int, alignment: Alignment) -> str:
     """The line of a node, or of the nearest operator above it; empty if no operator is between it and its range."""
-    for one in alignment.chain(node):
-        at = alignment.nodes[one]
-        if at.source and (one == node or at.kind != "range"):
-            return at.source
-        if at.kind == "range":
+    for caller in alignment.chain(node):
+        is_range = alignment.nodes[caller].kind == "range"
+        source = alignment.nodes[caller].source
+        if source and (caller == node or not is_range):
+            return source
+        if is_range:
             break
     return ""

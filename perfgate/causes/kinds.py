@@ -51,18 +51,18 @@ def find_edits(alignment: Alignment, claimed: Collection[int] = ()) -> list[Edit
     base, new, change = alignment.base, alignment.new, alignment.more_calls
     error = np.hypot(standard_errors(base.counts, base), standard_errors(new.counts, new))
     least = np.maximum(_CLEAR_COUNT * error, 1e-6)
-    is_rarer, is_more_often = change < -least, change > least
-    found: list[Edit] = []
-    waiting = [0]
-    while waiting:
-        parent = waiting.pop(0)
+    edits: list[Edit] = []
+    parents = [0]
+    while parents:
+        parent = parents.pop(0)
         below = [node for node in alignment.children[parent] if node not in claimed]
-        gone = tuple(node for node in below if is_rarer[node])
-        come = tuple(node for node in below if is_more_often[node])
-        if gone or come:
-            found.append(Edit(parent, gone, come))
-        waiting += [node for node in below if not (is_rarer[node] or is_more_often[node])]
-    return found
+        gone = tuple(node for node in below if change[node] < -least[node])
+        come = tuple(node for node in below if change[node] > least[node])
+        edit = Edit(parent, gone, come)
+        if edit.nodes:
+            edits.append(edit)
+        parents += [node for node in below if abs(change[node]) <= least[node]]
+    return edits
 
 
 def kind_of(edit: Edit, alignment: Alignment) -> CauseKind:
@@ -101,8 +101,8 @@ def _waits(come: tuple[int, ...], alignment: Alignment) -> bool:
 
 #: The change of one node of many is not noise if it is larger than this many of its standard errors.
 _CLEAR = 5.0
-#: Smaller changes, as a share of the step, are not worth a line: `True` for a node of a device, `False` for the host.
-_WORTH = {True: 0.003, False: 0.012}
+#: Smaller changes of a node of a device, and of the host, as a share of the step, are not worth a line.
+_WORTH_ON_DEVICE, _WORTH_ON_HOST = 0.003, 0.012
 #: A wait for a batch is clear if it is longer than all base waits by this share of the base's step; and the fewest
 #: steps of a side that can show this.
 _LONG_WAIT, _FEWEST_WAITS = 0.1, 3
@@ -115,32 +115,31 @@ _is_input = re.compile(
 ).match
 
 
-def find_slowdowns(
-    alignment: Alignment, noise: Noise, speed: HostSpeed, claimed: AbstractSet[int]
-) -> list[tuple[int, CauseKind]]:
-    """The nodes whose own time changed, the largest change first, with the kind of change; without claimed nodes."""
+def find_slowdowns(alignment: Alignment, noise: Noise, speed: HostSpeed, claimed: AbstractSet[int]) -> list[Finding]:
+    """Return the nodes whose own time changed, the largest change first, without claimed nodes."""
     base, new = alignment.base, alignment.new
-    before, after = base.times, new.times
-    # the change of the median, which a few stalled steps do not move: the smaller of both changes (`steady`) counts
-    middle = np.median(new.wall, axis=1) - np.median(base.wall, axis=1)
-    of_runs = noise.relative * np.minimum(before, after) / np.sqrt(min(base.runs, new.runs))
+    change = new.times - base.times * np.exp(noise.shift)  # without the shift that all nodes of its class have
+    # the median, which a few stalled steps do not move, must have changed, too: the smaller change counts
+    of_median = np.median(new.wall, axis=1) - np.median(base.wall, axis=1)
+    steady = np.where(change * of_median > 0, np.minimum(np.abs(change), np.abs(of_median)), 0.0)
+    worth = np.where(alignment.of_kind(*DEVICE_KINDS), _WORTH_ON_DEVICE, _WORTH_ON_HOST) * alignment.step
+    of_runs = noise.relative * np.minimum(base.times, new.times) / np.sqrt(min(base.runs, new.runs))
     error = np.hypot(time_errors(base, new), of_runs)
-    change = after - before * np.exp(noise.shift)  # `shift`: the log ratio of all nodes of the host or device
-    step = max(before.sum(), after.sum())
-    found: list[tuple[int, CauseKind]] = []
+    is_clear = (steady >= worth) & (np.abs(change) >= _CLEAR * error)
     masks = classes(alignment)
-    is_host = masks["host"] & masks["device"].any()  # without a device, the host waits for none
+    may_wait = masks["host"] & masks["device"].any()  # without a device, the host waits for none
+    found: list[Finding] = []
     for node in np.argsort(-np.abs(change), kind="stable").tolist():
-        worth = _WORTH[alignment.nodes[node].kind in DEVICE_KINDS] * step
-        steady = min(abs(change[node]), abs(middle[node])) if change[node] * middle[node] > 0 else 0.0
-        is_clear = steady >= worth and abs(change[node]) >= _CLEAR * error[node]
-        if node in claimed or not (is_clear or _waits_for_input(node, alignment)):
+        if node in claimed or not (is_clear[node] or _waits_for_input(node, alignment)):
             continue
+        size = float(change[node])
         # a call that waits for the device has no work of its own
-        own = not SYNCS.fullmatch(alignment.nodes[node].name) and is_slower_itself(node, float(change[node]), speed)
-        if is_host[node] and not is_input(node, alignment) and not own:
+        is_own = not SYNCS.fullmatch(alignment.nodes[node].name) and is_slower_itself(node, size, speed)
+        if may_wait[node] and not is_own and not is_input(node, alignment):
             continue  # its change follows from the device, or from a host that is slower as a whole
-        found.append((node, slowdown_kind(node, float(change[node]), alignment)))
+        kind, (cost, cost_error) = slowdown_kind(node, size, alignment), noise.change([node])
+        parent = max(alignment.nodes[node].parent, 0)  # the step has none: it is its own
+        found.append(Finding(kind, frozenset([node]), lead=node, parents=(parent,), change=cost, error=cost_error))
     return found
 
 
@@ -168,8 +167,8 @@ def slowdown_kind(node: int, change: float, alignment: Alignment) -> CauseKind:
 
 def is_input(node: int, alignment: Alignment) -> bool:
     """True for a range that gets the next batch, and for every node in it."""
-    above = [alignment.nodes[one] for one in alignment.chain(node)]
-    return any(one.kind == "loader" or (one.kind == "range" and _is_input(one.name)) for one in above)
+    callers = (alignment.nodes[caller] for caller in alignment.chain(node))
+    return any(caller.kind == "loader" or (caller.kind == "range" and _is_input(caller.name)) for caller in callers)
 
 
 #: A common change of all kernels is noise if it is below this share, or below this many times their scatter.
@@ -193,23 +192,32 @@ def find_machine(alignment: Alignment, noise: Noise, claimed: set[int], *, other
 
 def many_swaps(findings: Sequence[Finding], alignment: Alignment) -> list[Finding]:
     """Return the findings of operators that run other kernels; none unless these have most of the device's time."""
-    nodes, device, swaps = alignment.nodes, classes(alignment)["device"], []
-    for one in findings:
-        kinds = [{nodes[node].kind for node in changed} for changed in (one.gone, one.come)]
-        are_kernels = all(own & {*DEVICE_KINDS} and own <= {*DEVICE_KINDS, "runtime"} for own in kinds)
-        if are_kernels and all(nodes[parent].kind == "operator" for parent in one.parents):
-            swaps.append(one)
-    base, new = (np.where(device, side.durations, 0.0) for side in alignment.sides)
-    gone = sum(float(base[node]) for finding in swaps for node in finding.gone)
-    come = sum(float(new[node]) for finding in swaps for node in finding.come)
-    is_most = gone > _MOST_TIME * base.sum() and come > _MOST_TIME * new.sum()
-    return swaps if len(swaps) >= _OPERATORS and is_most else []
+    swaps = [finding for finding in findings if _runs_other_kernels(finding, alignment)]
+    if len(swaps) < _OPERATORS:
+        return []
+    gone = [node for swap in swaps for node in swap.gone]
+    come = [node for swap in swaps for node in swap.come]
+    is_device = classes(alignment)["device"]
+    for side, nodes in ((alignment.base, gone), (alignment.new, come)):
+        durations = np.where(is_device, side.durations, 0.0)
+        if durations[nodes].sum() <= _MOST_TIME * durations.sum():
+            return []
+    return swaps
+
+
+def _runs_other_kernels(finding: Finding, alignment: Alignment) -> bool:
+    """True if only work of a device came and went, with its launches, and operators run it."""
+    for changed in (finding.gone, finding.come):
+        kinds = {alignment.nodes[node].kind for node in changed}
+        if kinds.isdisjoint(DEVICE_KINDS) or not kinds <= {*DEVICE_KINDS, "runtime"}:
+            return False
+    return all(alignment.nodes[parent].kind == "operator" for parent in finding.parents)
 
 
 #: A change of the peak below the larger of these two, in bytes and as a share of the peak, is noise of the allocator.
 _LEAST_BYTES = 1 << 20
 _LEAST_SHARE = 0.05
-#: A place explains at least this part of the change. If none does, the memory was allocated before the trace.
+#: A place explains at least this part of the change.
 _EXPLAINED = 0.5
 
 
@@ -224,26 +232,28 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
     change = new.peak - base.peak
     if abs(change) < max(_LEAST_BYTES, _LEAST_SHARE * max(base.peak, new.peak)):
         return (), ()
+    least = _EXPLAINED * abs(change)
     by_line = (new.memory - base.memory) * np.sign(change)  # positive where memory changed as the peak did
     grown = by_line.copy()  # the same, with lines added to their function: line numbers differ between the sides
-    for index, one in enumerate(alignment.nodes):
-        if _is_line(one):
-            grown[one.parent] += by_line[index]
+    for index, node in enumerate(alignment.nodes):
+        if _is_line(node):
+            grown[node.parent] += by_line[index]
             grown[index] = 0.0
-    node = int(np.argmax(grown))
-    if grown[node] < _EXPLAINED * abs(change):
-        node = _around(grown, alignment, _EXPLAINED * abs(change))
-    if node == 0:
-        mebibytes = f"{change / (1 << 20):+.1f} MiB"
-        return (), (f"the peak of allocated memory changed by {mebibytes}, mostly before the traces begin",)
-    where = alignment.path(node)
-    lines = [line for line in alignment.children[node] if _is_line(alignment.nodes[line])]
-    is_place = bool(lines) and grown[node] >= _EXPLAINED * abs(change)
+    whole = alignment.with_below(grown)
+    grown[0] = -math.inf  # the step is no place: what it allocates itself, no recorded call allocates
+    place = int(np.argmax(grown))
+    if grown[place] < least:
+        place = _around(whole, alignment, least)
+    if place == 0:
+        why = "mostly before the traces begin" if whole[0] < least else "but no call in the traces explains half of it"
+        return (), (f"the peak of allocated memory changed by {change / (1 << 20):+.1f} MiB, {why}",)
+    where = alignment.path(place)
+    lines = [child for child in alignment.children[place] if _is_line(alignment.nodes[child])]
     # only a snapshot has the size of each line; without lines, the change of the whole peak is shown
-    size = math.copysign(float(grown[node]), change) if is_place else change
+    size = math.copysign(float(grown[place]), change) if lines and grown[place] >= least else change
     noise = _LEAST_SHARE * min(base.peak, new.peak)
     cause = Cause("memory", where, "memory", size, low=size - noise, high=size + noise, share=1.0, places=(where,))
-    shown = max(lines, key=lambda line: float(by_line[line]), default=node)
+    shown = max(lines, key=lambda line: float(by_line[line]), default=place)
     return (replace(cause, source=alignment.nodes[shown].source),), ()
 
 
@@ -252,9 +262,9 @@ def _is_line(node: CallNode) -> bool:
     return node.name == node.source != ""
 
 
-def _around(grown: Floats, alignment: Alignment, least: float) -> int:
-    """The innermost node that, with all that it calls, grew by at least `least` bytes; 0, the step, if none did."""
-    whole, node = alignment.with_below(grown), 0
-    while below := [one for one in alignment.children[node] if whole[one] >= least]:
-        node = max(below, key=lambda one: float(whole[one]))
-    return node
+def _around(whole: Floats, alignment: Alignment, least: float) -> int:
+    """The innermost node for which `whole`, the growth with all that it calls, is at least `least` bytes; else 0."""
+    place = 0
+    while below := [child for child in alignment.children[place] if whole[child] >= least]:
+        place = max(below, key=lambda child: float(whole[child]))
+    return place

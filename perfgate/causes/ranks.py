@@ -11,7 +11,7 @@ different timers, the one that grew in the earlier timer is slow.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
@@ -34,34 +34,42 @@ _PART = 0.05
 
 def find_slow_ranks(alignment: Alignment, noise: Noise) -> Finding | None:
     """Return the finding of the ranks that became slow in traces, or None."""
-    base, new = alignment.base.rank_wall, alignment.new.rank_wall
-    ranks = [rank for rank in base if rank in new]
+    base, new, ranks = alignment.base.rank_wall, alignment.new.rank_wall, _shared_ranks(alignment)
     is_comm = communication(alignment)
     if len(ranks) < 2 or not is_comm.any():
         return None
     change = np.array([new[rank] - base[rank] for rank in ranks])  # (ranks, n), as `beyond`
     beyond = change - _median_of_others(change)
-    own, waiting = _clear_growth(beyond, is_comm, alignment, noise), change[:, is_comm].sum(axis=1)
-    # slow are the ranks whose work grew most, if they are few, and if the others wait longer for them
-    slow = np.flatnonzero(own >= max(_NEAR * own.max(), 1e-12))
-    others = np.delete(np.arange(len(ranks)), slow)
-    if not 0 < len(slow) <= len(ranks) // 2:
+    growth, waiting = _clear_growth(beyond, is_comm, alignment, noise), change[:, is_comm].sum(axis=1)
+    slow, others = _slow_and_others(growth)
+    if not slow:
         return None
-    extra, waited = own[slow].min(), waiting[others].mean() - waiting[slow].mean()
+    extra, waited = growth[slow].min(), waiting[others].mean() - waiting[slow].mean()
     if extra < _WORTH * alignment.step or waited < _WAITED * extra:
         return None
     shares = beyond[slow].mean(axis=0)  # by node, in s
     nodes = np.flatnonzero(is_comm | (shares > _PART * extra)).tolist()
     lead = int(np.argmax(np.where(is_comm, -np.inf, shares)))
-    size, error = noise.change(nodes)
-    found = tuple(sorted((ranks[at] for at in slow.tolist()), key=_by_number))
-    parent = max(alignment.nodes[lead].parent, 0)
-    return Finding("slow rank", frozenset(nodes), lead, parents=(parent,), ranks=found, change=size, error=error)
+    return _finding([ranks[at] for at in slow], nodes, lead, noise)
 
 
-def _by_number(rank: str) -> tuple[int, str]:
-    """The key that sorts ranks as numbers: 2 before 10."""
-    return len(rank), rank
+def _shared_ranks(alignment: Alignment) -> list[str]:
+    """The ranks that both sides have, in the order of their numbers: 2 before 10."""
+    shared = alignment.base.rank_wall.keys() & alignment.new.rank_wall.keys()
+    return sorted(shared, key=lambda rank: (len(rank), rank))
+
+
+def _slow_and_others(growth: Floats) -> tuple[list[int], list[int]]:
+    """The ranks whose growth in s, (ranks,), is near the largest one, and the others; none is slow if most would be."""
+    is_slow = growth >= max(_NEAR * growth.max(), 1e-12)  # a smaller growth is a rounding error
+    is_slow &= is_slow.sum() <= len(growth) // 2
+    return np.flatnonzero(is_slow).tolist(), np.flatnonzero(~is_slow).tolist()
+
+
+def _finding(ranks: Sequence[str], nodes: Collection[int], lead: int, noise: Noise | SeriesNoise) -> Finding:
+    change, error = noise.change(nodes)
+    parent = max(noise.alignment.nodes[lead].parent, 0)  # the step has none: it is its own
+    return Finding("slow rank", frozenset(nodes), lead, (parent,), ranks=tuple(ranks), change=change, error=error)
 
 
 def _median_of_others(values: Floats) -> Floats:
@@ -108,54 +116,51 @@ _FALSE = 0.002
 _PART_OF_TIMERS = 0.1
 #: The others wait longer by at least this part of the growth of the slow rank; see `_growth_of_awaited`, too.
 _WAITED_IN_TIMERS = 0.5
-#: With one run a side: the standard deviation between runs of the work of one rank, relative to the other ranks, as a
-#: share of it; and its degrees of freedom.
+#: The standard deviation between runs of the work of one rank, relative to the other ranks, as a share of it; and its
+#: degrees of freedom. It counts if one run a side of few ranks shows no noise. Where the spread of ranks or runs shows
+#: it, only these parts of its variance count: larger parts hide slow ranks, smaller ones name ranks by chance.
 _PRIOR, _PRIOR_FREEDOM = 0.03, 20.0
+_PART_BESIDE_RANKS, _PART_BESIDE_RUNS = 1 / 2, 1 / 4
+#: Fewer ranks show no spread.
+_FEWEST_RANKS = 4
 #: With several runs: the degrees of freedom of a prior in its average with the measured variance.
 _MODERATION = 6.0
 #: With more ranks, the median of all is used instead of the median of the others: one rank hardly moves it.
 _MANY = 32
+#: A timer counts if the rank grew in it by more than this part of what is worth a line. Without it, small growths in
+#: many timers, each just clear, would add up to a slow rank. A rank that is slower by so little everywhere is missed.
+_WORTH_OF_TIMER = 0.5
 
 
 def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None:
     """Return the finding of the ranks that became slow by their timers, or None."""
-    sides = alignment.sides
-    ranks = sorted(set(sides[0].rank_runs) & set(sides[1].rank_runs), key=_by_number)
-    places = range(1, len(alignment.nodes))
+    ranks, places = _shared_ranks(alignment), range(1, len(alignment.nodes))
     work = [node for node in places if alignment.nodes[node].kind != "communication" and not noise.is_rest(node)]
     if len(ranks) < 2 or not work:
         return None
-    base, new = (np.array([side.rank_runs[rank] for rank in ranks]) for side in sides)  # (ranks, n, runs)
+    base, new = (np.array([side.rank_runs[rank] for rank in ranks]) for side in alignment.sides)  # (ranks, n, runs)
     # the growth of each rank, that beyond the other ranks, and the part of this that noise does not explain
     change = new.mean(axis=2) - base.mean(axis=2)
     beyond = change - (_median_of_others(change) if len(change) <= _MANY else np.median(change, axis=0))
-    limit = _limits(base[:, work], new[:, work], beyond[:, work], alignment, work)
     worth = _WORTH * alignment.step
-    clear = np.where((beyond[:, work] > limit) & (beyond[:, work] > worth / 2), beyond[:, work], 0.0)
-    growth = clear.sum(axis=1)
-    # of two ranks, the one that grew in the first node where one did: the other waits for it later
-    if len(ranks) == 2 and clear.any():
-        earlier = int(np.argmax(clear[:, np.flatnonzero(clear.max(axis=0) > 0)[0]]))
-        growth[1 - earlier] = 0.0
-    if growth.max() < worth:  # no rank is clearly slow by its work; perhaps by the waiting of the others
+    limit = _limits(base[:, work], new[:, work], beyond[:, work], alignment, work)
+    is_clear = beyond[:, work] > np.maximum(limit, _WORTH_OF_TIMER * worth)
+    clear = np.where(is_clear, beyond[:, work], 0.0)
+    if len(ranks) == 2 and clear.any():  # the one that grew in the first node where one did: the other waits for it
+        first = clear[:, clear.any(axis=0)][:, 0]
+        clear[np.argmin(first)] = 0.0
+    if clear.sum(axis=1).max() < worth:  # no rank is clearly slow by its work; perhaps by the waiting of the others
         clear = _growth_of_awaited(change, beyond, alignment, noise, work)
-        growth = clear.sum(axis=1)
-    slow = np.flatnonzero(growth >= max(_NEAR * growth.max(), 1e-15))
-    if growth.max() < worth or not 0 < len(slow) <= len(ranks) // 2:
+    growth = clear.sum(axis=1)
+    slow, others = _slow_and_others(growth)
+    waited = change[others].sum(axis=1).mean()
+    if not slow or growth.max() < worth or waited < _WAITED_IN_TIMERS * growth[slow].min():
         return None
-    others = np.delete(np.arange(len(ranks)), slow)
-    if change[others].sum(axis=1).mean() < _WAITED_IN_TIMERS * growth[slow].min():
-        return None  # nobody waits for it
     share = clear[slow].mean(axis=0)  # by node of `work`, in s
-    grown = [node for node, part in zip(work, share, strict=True) if part > _PART_OF_TIMERS * growth.max()]
-    waits = [node for node in places if node not in work]
-    # the others may also wait in a timer that is not of communication
-    shrunk = (beyond[slow][:, work] < -limit[slow]).any(axis=0)
-    waits += [work[at] for at in np.flatnonzero(shrunk).tolist()]
-    nodes, lead = frozenset((*grown, *waits)), work[int(np.argmax(share))]
-    names, parent = tuple(ranks[at] for at in slow.tolist()), alignment.nodes[lead].parent
-    change_of_step, error = noise.change(nodes)
-    return Finding("slow rank", nodes, lead, parents=(parent,), ranks=names, change=change_of_step, error=error)
+    grown = share > _PART_OF_TIMERS * growth.max()
+    shrunk = (beyond[slow][:, work] < -limit[slow]).any(axis=0)  # in these, too, others wait
+    nodes = {*places} - {*np.array(work)[~(grown | shrunk)].tolist()}
+    return _finding([ranks[at] for at in slow], nodes, work[int(np.argmax(share))], noise)
 
 
 def _growth_of_awaited(
@@ -165,21 +170,21 @@ def _growth_of_awaited(
 
     Communication that takes longer on all ranks but one is waiting, if the work of that rank grew by about as much.
     """
-    found = np.zeros((len(change), len(work)))
-    communications = [node for node, one in enumerate(alignment.nodes) if one.kind == "communication"]
-    waits = sorted(communications, key=lambda node: -float(change[:, node].mean()))[:1]  # the one that grew most
-    if not waits:
-        return found
-    total, error, freedom = noise.measured(waits)
+    nothing = np.zeros((len(change), len(work)))
+    communications = [index for index, node in enumerate(alignment.nodes) if node.kind == "communication"]
+    if not communications:
+        return nothing
+    wait = max(communications, key=lambda node: float(change[:, node].mean()))  # the one that grew most
+    total, error, freedom = noise.measured([wait])
     if total < max(_WORTH * alignment.step, t_quantile(freedom, 1 - _FALSE) * error):
-        return found
-    own = beyond[:, work].sum(axis=1)
-    rank = int(np.argmax(own))
-    waited = float(np.median(np.delete(change[:, waits].sum(axis=1), rank)))
-    gap = waited - float(change[rank, waits].sum())
-    if gap >= _WAITED_IN_TIMERS * waited and own[rank] >= _WAITED_IN_TIMERS * gap:
-        found[rank] = np.maximum(beyond[rank, work], 0.0)
-    return found
+        return nothing
+    growth = beyond[:, work].sum(axis=1)
+    rank = int(np.argmax(growth))
+    waited = float(np.median(np.delete(change[:, wait], rank)))
+    gap = waited - float(change[rank, wait])
+    if gap < _WAITED_IN_TIMERS * waited or growth[rank] < _WAITED_IN_TIMERS * gap:
+        return nothing
+    return np.where(np.arange(len(change))[:, None] == rank, np.maximum(beyond[:, work], 0.0), 0.0)
 
 
 def _limits(base: Floats, new: Floats, beyond: Floats, alignment: Alignment, work: list[int]) -> Floats:
@@ -191,16 +196,15 @@ def _limits(base: Floats, new: Floats, beyond: Floats, alignment: Alignment, wor
     freedom = (base.shape[2] + new.shape[2] - 2) * count
     level = np.maximum(base.mean(axis=(0, 2)), new.mean(axis=(0, 2)))
     runs = 1 / base.shape[2] + 1 / new.shape[2]
-    prior = (_PRIOR * level) ** 2  # the less the runs tell, the larger is the part of it that counts
+    # the variance of a run, (nodes of `work`,), and its degrees of freedom
+    variance, total = (_PRIOR * level) ** 2, _PRIOR_FREEDOM
     if freedom:  # several runs: the spread between them
         squares = sum(np.square(side - side.mean(axis=2, keepdims=True)).sum(axis=(0, 2)) for side in (base, new))
-        variance, total = (_MODERATION * prior / 4 + squares) / (_MODERATION + freedom), _MODERATION + freedom
-    elif count >= 4:  # one run a side: the spread between the ranks
+        total = _MODERATION + freedom
+        variance = (_MODERATION * _PART_BESIDE_RUNS * variance + squares) / total
+    elif count >= _FEWEST_RANKS:  # one run a side: the spread between the ranks
         centred = np.abs(beyond - np.median(beyond, axis=0))
-        scatter = np.square(NORMAL_MAD * np.median(centred, axis=0)) / runs
-        variance, total = np.maximum(prior / 2, scatter), _PRIOR_FREEDOM
-    else:
-        variance, total = prior, _PRIOR_FREEDOM
+        variance = np.maximum(_PART_BESIDE_RANKS * variance, np.square(NORMAL_MAD * np.median(centred, axis=0)) / runs)
     # `side.error` is that of the mean over ranks; and the other ranks, which a rank is compared with, are noisy, too
     within = sum(np.square(side.error[work]).sum(axis=1) * count / side.runs**2 for side in alignment.sides)
     spread = np.sqrt((variance * runs + within) * (1 + 1 / (count - 1)))
@@ -230,29 +234,30 @@ def place_times(
     Parents are before their children, and children are in the order of their first calls.
     """
     base, new = (alignment.with_below(side.times).tolist() for side in alignment.sides)
-    least = _LEAST_SHARE * max(base[0], new[0])
-    sizes = [max(pair) for pair in zip(base, new, strict=True)]
-    large = sorted((node for node, size in enumerate(sizes) if size >= least), key=lambda node: -sizes[node])
-    kept = {0, *large[:_MOST_PLACES], *_of_causes(alignment, causes)}
-    found: list[PlaceTime] = []
-    waiting = [(0, -1)]
+    sizes, least = np.maximum(base, new), _LEAST_SHARE * max(base[0], new[0])
+    count = min(_MOST_PLACES, int((sizes >= least).sum()))
+    shown = {0, *np.argsort(-sizes, kind="stable")[:count].tolist(), *_of_causes(alignment, causes)} - hidden
+    known = shown | hidden
+    places: list[PlaceTime] = []
+    waiting = [(0, -1)]  # nodes, each with the index of its parent in `places`
     while waiting:
         node, parent = waiting.pop()
-        at = len(found)
-        found.append(PlaceTime(alignment.nodes[node].name, parent, base[node], new[node]))
-        below = [child for child in alignment.children[node] if child not in hidden]
-        small = [child for child in below if child not in kept]
+        index = len(places)
+        places.append(PlaceTime(alignment.nodes[node].name, parent, base[node], new[node]))
+        below = alignment.children[node]
+        small = [child for child in below if child not in known]
         pool = sum(base[child] for child in small), sum(new[child] for child in small)
         if max(pool) >= least:
-            found.append(PlaceTime("", at, *pool, pooled=len(small)))
-        waiting += [(child, at) for child in reversed(below) if child in kept]
-    return tuple(found)
+            places.append(PlaceTime("", index, *pool, pooled=len(small)))
+        waiting += [(child, index) for child in reversed(below) if child in shown]
+    return tuple(places)
 
 
 def _of_causes(alignment: Alignment, causes: Sequence[Cause]) -> set[int]:
     """The nodes at the places of causes of time, and those above them."""
     found: set[int] = set()
-    for place in {place for cause in causes if cause.metric != "memory" for place in (cause.where, *cause.places)}:
+    places = {place for cause in causes if cause.metric != "memory" for place in (cause.where, *cause.places)}
+    for place in places:
         node = 0
         for name in place:
             named = [child for child in alignment.children[node] if alignment.nodes[child].name == name]
@@ -268,8 +273,7 @@ def rank_times(alignment: Alignment, hidden: AbstractSet[int] = frozenset()) -> 
 
     Communication that only one side times (`hidden`, see `not_timed`) counts as work, as it does on the other side.
     """
-    base, new = alignment.base.rank_wall, alignment.new.rank_wall
-    ranks = sorted((rank for rank in base if rank in new), key=_by_number)
+    ranks = _shared_ranks(alignment)
     if len(ranks) < 2:
         return ()
     waits = communication(alignment)
@@ -277,6 +281,6 @@ def rank_times(alignment: Alignment, hidden: AbstractSet[int] = frozenset()) -> 
     found = []
     for rank in ranks:
         # work and communication of the base, then of the new side
-        times = [float(side[rank][part].sum()) for side in (base, new) for part in (~waits, waits)]
+        times = [float(side.rank_wall[rank][part].sum()) for side in alignment.sides for part in (~waits, waits)]
         found.append(RankTime(rank, *times))
     return tuple(found)

@@ -11,6 +11,7 @@ from made_alignments import Row, aligned
 from msgspec.structs import replace
 from test_consequences import limit, verdict
 
+from perfgate.causes.align import Finding
 from perfgate.causes.consequences import Explanation, _agrees, _MetricChange, _relative
 from perfgate.core import Verdict
 from perfgate.core.call_trees import NodeKind
@@ -53,10 +54,9 @@ def explanation(
     alignment = aligned(list(rows))
     for side, time in zip(alignment.sides, (3.0, 7.0), strict=True):
         side.wall[0] = time
-    of_causes = [frozenset(own) for own in nodes]
-    return Explanation(
-        alignment, causes, of_causes, [frozenset(own) for own in idle or [()] * len(nodes)], parts or {}, host
-    )
+    of_causes = zip(nodes, idle or [()] * len(nodes), strict=True)
+    findings = [Finding("slower", frozenset(own), 0, (), idle=frozenset(idling)) for own, idling in of_causes]
+    return Explanation(alignment, causes, findings, parts or {}, host)
 
 
 WALL, OWN, CALLS = "the times", "the own durations", "the calls"
@@ -406,4 +406,4 @@ def test_the_speed_of_the_host_tells_of_its_times(
 
 def test_without_a_known_speed_of_the_host_nothing_follows_it() -> None:
     found = explanation([Row("x", "operator", 0, 2, 3)])
-    assert not Explanation(found.alignment, [], [], [], {}).is_told("op.x")
+    assert not Explanation(found.alignment, [], [], {}).is_told("op.x")

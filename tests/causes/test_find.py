@@ -13,14 +13,12 @@ from msgspec.structs import replace
 from perfgate.causes import find as module
 from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.find import (
-    _as_one,
     _calls,
     _cause,
     _closed,
     _explanation,
     _line,
     _matters,
-    _of_edit,
     _sorted,
     _source,
     _step_times,
@@ -28,6 +26,7 @@ from perfgate.causes.find import (
 )
 from perfgate.causes.kinds import Edit
 from perfgate.causes.noise import Noise, SeriesNoise
+from perfgate.causes.trace_findings import _as_one, _of_edit
 from perfgate.core.causes import CauseKind
 
 ROWS = [
@@ -221,7 +220,7 @@ def test_swapped_kernels_are_one_finding() -> None:
         finding("replaced", 2.0, 3, parents=(2,), gone=(3,), come=(4,)),
         finding("replaced", -9.0, 5, parents=(0,), gone=(5,), come=(1,)),
     ]
-    found = _as_one(swaps, frozenset({3, 5}), noise)
+    found = _as_one(swaps, noise)
     assert (found.kind, found.lead, found.parents, found.gone, found.come) == ("replaced", 5, (2, 0), (3, 5), (4, 1))
     assert (found.nodes, found.change, found.error) == (frozenset({3, 5}), -60.0, 0.0)
 
@@ -244,6 +243,6 @@ def test_the_report_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
     causes = [*report.causes, *report.causes[:1]]  # as if the third one was of memory
     for noise, host in ((traces, -0.5), (timers, 0.0)):
         found = _explanation(groups, causes, alignment, noise, {"a": ["b"]})
-        assert [set(own) for own in (*found.nodes, *found.idle)] == [{2}, {3}, set(), {2}, set(), set()]
+        assert [(set(one.nodes), set(one.idle)) for one in found.findings] == [({2}, {2}), ({3}, set())]
         assert found.host == pytest.approx(host)
         assert found.components == {"a": ["b"]}

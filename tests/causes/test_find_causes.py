@@ -12,9 +12,8 @@ from made_trees import tree
 from msgspec.structs import replace
 
 from perfgate.causes import find as module
-from perfgate.causes import kinds
 from perfgate.causes.align import Alignment, Finding
-from perfgate.causes.find import _find, _grouped_findings, find_causes
+from perfgate.causes.find import _grouped_findings, find_causes
 from perfgate.causes.noise import Noise, SeriesNoise
 from perfgate.causes.paired import PairNoise
 from perfgate.core import NO_STEP, Location, RelativeChange, Verdict
@@ -137,7 +136,7 @@ def test_a_side_on_another_device_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     assert told == [False, True]
 
 
-# --- which findings there are ----------------------------------------------------------------------------------------
+# --- the findings of traces and of timers -----------------------------------------------------------------------------
 
 #: A program on the CPU: some calls came, one is slower.
 ROWS = [
@@ -162,108 +161,6 @@ def kinds_of(findings: Sequence[Finding]) -> dict[int, str]:
     return {one.lead: one.kind for one in findings}
 
 
-EDITS = {TOPK: "appeared", TANH: "fewer calls"}
-
-
-def test_the_findings_of_traces() -> None:
-    alignment = aligned(ROWS)
-    found, notes = _find(alignment, noiseless(alignment), other_device=False)
-    assert kinds_of(found) == EDITS | {ADD: "slower"}
-    assert [(one.change, one.parents, set(one.nodes)) for one in found] == [
-        (-20.0, (0,), {TANH}),
-        (10.0, (1,), {TOPK}),
-        (20.0, (0,), {ADD}),
-    ]
-    assert notes == []
-    found, _ = _find(alignment, noiseless(alignment), other_device=True)
-    assert kinds_of(found) == EDITS | {ADD: "slower"}
-
-
-def test_a_slower_call_is_in_the_call_above_it() -> None:
-    rows = [Row("forward", "range", 0, 10, 10), Row("mm", "operator", 1, 20, 90), Row("tanh", "operator", 2, 9, 99)]
-    alignment = aligned(rows)
-    alignment.new.wall[0] = 50.0
-    found, _ = _find(alignment, noiseless(alignment), other_device=False)
-    assert [(one.lead, one.parents, one.kind, one.change) for one in found] == [
-        (3, (2,), "slower", 90.0),
-        (2, (1,), "slower", 70.0),
-        (0, (0,), "slower", 50.0),
-    ]
-
-
-def test_nodes_of_a_slow_rank_are_in_no_other_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = finding("slow rank", 9.0, MUL, nodes={MUL, ADD, TOPK})
-    monkeypatch.setattr(module, "find_slow_ranks", lambda *_: slow)
-    alignment = aligned(ROWS)
-    noise = noiseless(alignment)
-    found, _ = _find(alignment, noise, other_device=False)
-    assert kinds_of(found) == {MUL: "slow rank", TANH: "fewer calls"}
-    assert found[0] == slow
-    assert kinds_of(_find(alignment, noise, other_device=True)[0]) == EDITS | {ADD: "slower"}
-    assert kinds_of(_find(alignment, PairNoise(alignment), other_device=False)[0]) == EDITS
-
-
-def test_recognised_nodes_are_in_no_other_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = Finding("larger", frozenset({TOPK, ADD}), MUL, (1,), come=(TOPK,))
-    monkeypatch.setattr(module, "recognised", lambda *_: [one])
-    alignment = aligned(ROWS)
-    noise = noiseless(alignment)
-    found, _ = _find(alignment, noise, other_device=False)
-    assert kinds_of(found) == {MUL: "larger", TANH: "fewer calls"}
-    assert (found[0].change, found[0].error) == noise.change({TOPK, ADD})
-    assert kinds_of(_find(alignment, noise, other_device=True)[0]) == EDITS | {ADD: "slower"}
-
-
-def test_a_device_that_idles_is_part_of_the_first_edit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "waiting_nodes", lambda edit, _, claimed: {ADD} - claimed)
-    alignment = aligned(ROWS)
-    found, _ = _find(alignment, noiseless(alignment), other_device=False)
-    assert [(one.lead, set(one.idle), set(one.nodes), one.change) for one in found] == [
-        (TANH, {ADD}, {TANH, ADD}, 0.0),
-        (TOPK, set(), {TOPK}, 10.0),
-    ]
-
-
-def test_operators_with_other_kernels_are_one_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds, "many_swaps", lambda edits, _: edits)
-    claims: list[set[int]] = []
-    monkeypatch.setattr(kinds, "find_machine", lambda _, __, claimed, **___: claims.append(set(claimed)))
-    alignment = aligned(ROWS)
-    found, notes = _find(alignment, noiseless(alignment), other_device=False)
-    assert notes == ["2 operators run kernels with other names: they are compared by operator"]
-    assert kinds_of(found) == {TANH: "replaced", ADD: "slower"}
-    assert (set(found[0].nodes), found[0].change) == ({TANH, TOPK}, -10.0)
-    found, _ = _find(alignment, noiseless(alignment), other_device=True)
-    assert kinds_of(found) == {TOPK: "slower", TANH: "faster", ADD: "slower"}
-    assert claims == [{TANH, TOPK}, set()]
-
-
-def test_the_machine_and_the_host_have_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine, host = finding("machine", 7.0, MUL), finding("host", 8.0, 2)
-    claims: list[set[int]] = []
-
-    def find_host(_: Alignment, __: Noise, ___: object, claimed: set[int]) -> Finding:
-        claims.append(set(claimed))
-        return host
-
-    monkeypatch.setattr(kinds, "find_machine", lambda *_, **__: machine)
-    monkeypatch.setattr(module, "find_host", find_host)
-    monkeypatch.setattr(module, "note_of", lambda _, step: [f"a step of {step:g} s"])
-    alignment = aligned(ROWS)
-    found, notes = _find(alignment, noiseless(alignment), other_device=False)
-    assert kinds_of(found) == EDITS | {MUL: "machine", ADD: "slower", 2: "host"}
-    assert claims == [{TOPK, TANH, MUL, ADD}]
-    assert notes == ["a step of 140 s"]
-
-
-def test_pairs_have_edits_and_slow_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    slower, alignment = finding("slower", 20.0, ADD), aligned(ROWS)
-    monkeypatch.setattr(module, "find_paired_slowdowns", lambda _, __, claimed: [] if ADD in claimed else [slower])
-    found, notes = _find(alignment, PairNoise(alignment), other_device=False)
-    assert kinds_of(found) == EDITS | {ADD: "slower"}
-    assert notes == []
-
-
 def test_a_side_without_times_has_findings_and_two_have_none() -> None:
     sizes = [Row("forward", "range", 0, 0.0, 0.0), Row("topk", "operator", 1, 0.0, 0.0, (0, 1))]
     empty = aligned(sizes)
@@ -281,3 +178,10 @@ def test_the_findings_of_timers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _grouped_findings(alignment, noise, other_device=False) == ([slower], ["a note"])
     other = _grouped_findings(alignment, noise, other_device=True)
     assert other == ([slower], ["a note", "the two sides ran on different devices"])
+
+
+def test_a_note_says_that_the_host_of_traces_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "note_of", lambda _, step: [f"a step of {step:g} s"])
+    alignment = aligned(ROWS)
+    assert _grouped_findings(alignment, noiseless(alignment), other_device=False)[1] == ["a step of 140 s"]
+    assert _grouped_findings(alignment, PairNoise(alignment), other_device=False)[1] == []

@@ -89,6 +89,31 @@ NOTES: list[tuple[list[Place], tuple[float, float], tuple[str, ...]]] = [
 ]
 
 
+NO_CALL = "the peak of allocated memory changed by {} MiB, but no call in the traces explains half of it"
+#: The memory of the step itself on both sides, other places, and peaks; the note, or None where a place is the cause.
+OF_STEP: list[tuple[tuple[float, float], list[Place], tuple[float, float], str | None]] = [
+    ((0, 40), [], USUAL, NO_CALL.format("+40.0")),
+    ((30, 0), [("mm", 0, 4, 0)], (140, 100), NO_CALL.format("-40.0")),
+    ((0, 20), [], USUAL, NO_CALL.format("+40.0")),
+    ((0, 20 - BYTE), [], USUAL, NOTE.format("+40.0")),
+    ((0, 30), [("mm", 0, 0, 20)], USUAL, None),
+    # half of the change, but at several places
+    ((0, 0), [("mm", 0, 0, 12), ("add", 0, 0, 12)], USUAL, NO_CALL.format("+40.0")),
+]
+
+
+@pytest.mark.parametrize(("own", "places", "peaks", "note"), OF_STEP)
+def test_memory_of_no_call(
+    own: tuple[float, float], places: list[Place], peaks: tuple[float, float], note: str | None
+) -> None:
+    alignment = with_memory(places, peaks)
+    for side, size in zip(alignment.sides, own, strict=True):
+        assert side.memory is not None
+        side.memory[0] = MIB * size
+    causes, notes = find_memory(alignment)
+    assert (notes, len(causes)) == (((note,), 0) if note is not None else ((), 1))
+
+
 @pytest.mark.parametrize(("places", "peaks", "notes"), NOTES)
 def test_a_change_without_a_place(places: list[Place], peaks: tuple[float, float], notes: tuple[str, ...]) -> None:
     assert find_memory(with_memory(places, peaks)) == ((), notes)

@@ -15,10 +15,10 @@ from perfgate.causes import ranks as module
 from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.noise import Noise, SeriesNoise
 from perfgate.causes.ranks import (
-    _by_number,
     _clear_growth,
     _growth_of_awaited,
     _limits,
+    _shared_ranks,
     communication,
     find_slow_ranks,
     find_slow_timers,
@@ -44,7 +44,8 @@ def of_ranks(alignment: Alignment, base: Mapping[str, Any], new: Mapping[str, An
 
 
 def test_ranks_are_in_the_order_of_their_numbers() -> None:
-    assert sorted(["10", "2", "0", "11"], key=_by_number) == ["0", "2", "10", "11"]
+    walls = {rank: [1] for rank in ["10", "2", "0", "11", "7"]}
+    assert _shared_ranks(of_ranks(aligned([]), walls, {**walls, "7": [0], "5": [1]})) == ["0", "2", "7", "10", "11"]
 
 
 def test_communication_includes_all_below_it() -> None:

@@ -115,7 +115,11 @@ def slowdowns(
     count = len(alignment.nodes)
     noise = Noise(alignment, np.full(count, relative), np.full(count, shift))
     speed = HostSpeed(np.zeros(count), np.full(count, own), 0.0, 0.0, (np.zeros(1), np.zeros(1)), 0.0)
-    return find_slowdowns(alignment, noise, speed, {*claimed})
+    found = find_slowdowns(alignment, noise, speed, {*claimed})
+    for one in found:
+        assert (one.change, one.error) == noise.change(one.nodes)
+        assert (set(one.nodes), one.parents) == ({one.lead}, (max(alignment.nodes[one.lead].parent, 0),))
+    return [(one.lead, one.kind) for one in found]
 
 
 def kernel(base: Steps, new: Steps, kind: NodeKind = "kernel", name: str = "gemm") -> Row:
