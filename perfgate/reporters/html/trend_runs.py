@@ -6,6 +6,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -57,58 +58,64 @@ class TrendRuns(Struct, frozen=True):
 
 def releases(runs: Sequence[HistoryRun], line: CommitLine | None) -> Iterator[RunMark]:
     """Yield the tags: those that runs were added with, and those of git at the first run that has the commit."""
-    found: dict[str, int] = {}
-    for at, run in enumerate(runs):
-        for tag in run.tags:
-            found.setdefault(tag, at)
-    placed = [(place, at) for at, run in enumerate(runs) if line and (place := line.place(run.commit)) is not None]
-    # A tag of git belongs to the first run whose commit is that of the tag or a later one.
-    for place, commit in enumerate(line.commits if line and placed else ()):
-        for tag in commit.tags:
-            next_one = bisect_left(placed, (place, -1))  # -1: before every run of this commit
-            if next_one < len(placed):
-                found.setdefault(tag, placed[next_one][1])
+    tagged = [(position, tag) for position, run in enumerate(runs) for tag in run.tags]
+    if line is not None:
+        tagged += _tags_of_git(runs, line)
+    first: dict[str, int] = {}
+    for position, tag in tagged:
+        first.setdefault(tag, position)
     tags: dict[int, list[str]] = {}
-    for tag, at in found.items():
-        tags.setdefault(at, []).append(tag)
-    for at in sorted(tags)[-_MOST_MARKS:]:
-        yield RunMark(at, listed(tags[at]))
+    for tag, position in first.items():
+        tags.setdefault(position, []).append(tag)
+    for position in sorted(tags)[-_MOST_MARKS:]:
+        yield RunMark(position, listed(tags[position]))
+
+
+def _tags_of_git(runs: Sequence[HistoryRun], line: CommitLine) -> Iterator[tuple[int, str]]:
+    """Yield each tag with the position of the first run whose commit is that of the tag or a later one."""
+    places = [(line.place(run.commit), position) for position, run in enumerate(runs)]
+    placed = [(place, position) for place, position in places if place is not None]
+    for place, commit in enumerate(line.commits):
+        following = bisect_left(placed, (place, -1))  # -1: before every run of this commit
+        if following < len(placed):
+            yield from ((placed[following][1], tag) for tag in commit.tags)
 
 
 def _machine_marks(changed: Sequence[ChangedFact]) -> list[RunMark]:
     """Return a mark for each run in which facts of the machine changed; only the newest ones are drawn."""
     marks: dict[int, list[str]] = {}
-    for one in changed:
-        marks.setdefault(one.at, []).append(str(one))
-    return [RunMark(at, ", ".join(marks[at])) for at in sorted(marks)[-_MOST_MARKS:]]
+    for fact in changed:
+        marks.setdefault(fact.at, []).append(str(fact))
+    return [RunMark(position, ", ".join(marks[position])) for position in sorted(marks)[-_MOST_MARKS:]]
 
 
 def data(track: TrendRuns, line: CommitLine | None, *, with_links: bool) -> SafeText:
-    """Return the shown runs for the script, as JSON that cannot end its element: times, commits and subjects."""
+    """Return the shown runs for the script, as JSON that cannot end its element: times, commits and subjects.
+
+    A time is the seconds since the run before, which is a short number.
+    """
     runs = track.shown
     seconds = [int(datetime.fromisoformat(run.time.replace("Z", "+00:00")).timestamp()) for run in runs]
-    # Small numbers: the seconds since the run before.
-    times = [now - before for before, now in zip([0, *seconds], seconds, strict=False)]
-    marks: dict[int, str] = {}
+    times = [now - before for before, now in pairwise([0, *seconds])]
+    marks: dict[int, list[str]] = {}
     for mark in (*track.releases, *track.machine):
         if mark.at >= track.first:
-            at = mark.at - track.first
-            marks[at] = f"{marks[at]}, {_plain(mark.text)}" if at in marks else _plain(mark.text)
+            marks.setdefault(mark.at - track.first, []).append(_plain(mark.text))
     document = {
         "first": track.first,
         "times": times,
         "commits": [(run.commit or "")[: 40 if with_links else 10] for run in runs],
         "subjects": [_subject(run, line) for run in runs] if line else [],
-        "marks": marks,
+        "marks": {position: ", ".join(texts) for position, texts in marks.items()},
     }
     text = json.dumps(document, separators=(",", ":"))
     text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return SafeText(without_bracket_commands(text, "\\u0023"))
 
 
-def _subject(run: HistoryRun, line: CommitLine | None) -> str:
-    place = line.place(run.commit) if line else None
-    if line is None or place is None:
+def _subject(run: HistoryRun, line: CommitLine) -> str:
+    place = line.place(run.commit)
+    if place is None:
         return ""
     commit = line.commits[place]
     return _plain(f"{commit.author}: {commit.subject}")
