@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from heapq import merge
 from pathlib import Path
@@ -119,35 +119,19 @@ def _files(
 
     Raises Refused if `--format` is unknown, or if there is no such path. `head`: the commit of a file that has none.
     """
-    asked = next((one for one in IMPORTERS if one.name == how.format), None)
     names = [*(one.name for one in IMPORTERS), *(one.name for one in ruleset.mappings)]
     if how.format is not None and how.format not in names:
         raise Refused(f"--format {how.format}: no such format; known are {listed(names, 12)}")
     top = Path(path)
     if not top.exists():
         raise Refused(f"{path}: file or folder not found", 3)
-    inside = [top]
-    if top.is_dir():  # files that may be of a known format, or that a mapping names
-        inside = sorted(
-            path
-            for path in top.rglob("*")
-            if (path.suffix in _ENDS or names_file(ruleset.mappings, path.as_posix())) and path.is_file()
-        )
-    without_results = {name for one in IMPORTERS for name in one.others}
-    for place in [*surroundings.not_too_many(inside, path)]:
-        if top.is_dir() and place.name in without_results:
-            continue
+    candidates = _in_folder(top, ruleset.mappings) if top.is_dir() else [top]
+    for place in [*surroundings.not_too_many(candidates, path)]:
         name = shown_path(str(place))
         try:
-            if place.stat().st_size > surroundings.limits().document_bytes:
-                raise OSError(0, surroundings.limits().beyond("document_bytes", "it is larger"))
-            lines = partial(_lines, place) if place.is_file() else [*_lines(place)].__iter__  # a pipe is read once
-            file = ImportFile(name, lines, ruleset, how.time, head, surroundings.limits())
+            file = ImportFile(name, _lines_of(place), ruleset, how.time, head, surroundings.limits())
             text = _beginning(file)
-            # In this order: --format, a mapping that names the file, its format, a mapping that knows its content.
-            importer = asked or _mapped_importer(file, ruleset.mappings, how.format, is_named=True)
-            importer = importer or importer_of(name, text)
-            importer = importer or _mapped_importer(file, ruleset.mappings, how.format, is_named=False)
+            importer = _importer(file, text, ruleset.mappings, how.format)
         except (OSError, UnicodeDecodeError) as error:
             problems.append(_unreadable(name, error))
             continue
@@ -155,12 +139,41 @@ def _files(
             problems.append(_unknown(name, text, is_alone=not top.is_dir()))
             continue
         versions = list(_versions(place, file)) if importer.of_versions and how.time is None else []
-        yield from ((one, importer) for one in versions or [file])
+        yield from ((version, importer) for version in versions or [file])
 
 
-def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8", newline="\n") as file:
-        yield from file
+def _in_folder(top: Path, mappings: Sequence[FileMapping]) -> list[Path]:
+    """Return the files below a folder that may be of a known format, or that a mapping names."""
+    others = {name for importer in IMPORTERS for name in importer.others}  # without results
+    paths = [path for path in top.rglob("*") if path.suffix in _ENDS or names_file(mappings, path.as_posix())]
+    return sorted(path for path in paths if path.name not in others and path.is_file())
+
+
+def _importer(file: ImportFile, text: str, mappings: Sequence[FileMapping], format: str | None) -> Importer | None:
+    """Return what reads a file that begins with `text`, or None.
+
+    It is that of `--format`, a mapping that names the file, its format, or a mapping that knows its content.
+    """
+    asked = [importer for importer in IMPORTERS if importer.name == format]
+    return (
+        next(iter(asked), None)
+        or _mapped_importer(file, mappings, format, is_named=True)
+        or importer_of(file.name, text)
+        or _mapped_importer(file, mappings, format, is_named=False)
+    )
+
+
+def _lines_of(path: Path) -> Callable[[], Iterator[str]]:
+    """Return a function that yields the lines of a file from the first one on. Raises OSError."""
+    limits = surroundings.limits()
+    if path.stat().st_size > limits.document_bytes:
+        raise OSError(0, limits.beyond("document_bytes", "it is larger"))
+
+    def lines() -> Iterator[str]:
+        with path.open(encoding="utf-8", newline="\n") as file:
+            yield from file
+
+    return lines if path.is_file() else [*lines()].__iter__  # a pipe can be read only once
 
 
 def _beginning(file: ImportFile) -> str:

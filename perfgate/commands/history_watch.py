@@ -17,7 +17,9 @@ from perfgate.cli.printing import NOT_JUDGED, complain, say, tell
 from perfgate.cli.shared import baselines_option, command_options, rules_option
 from perfgate.commands.history_events import told_events
 from perfgate.commands.ledger import record_false_alarms
+from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
+from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import one_line, plural
 from perfgate.history.tickets import Ticket, TicketStep, Told, answer_of, steps, ticket_of
 from perfgate.reporters import history_events as reporter
@@ -64,56 +66,89 @@ def command(
         raise click.UsageError("the address of the webhook does not begin with https://")
     is_dry = not os.environ.get("CI") if dry_run is None else dry_run
     desk = None if is_dry and not os.environ.get("GITHUB_TOKEN") else TicketDesk()
-    events, found = told_events(HistoryPlace(options.baselines, ref=ref, rules=options.rules))
-    recent = {run.id for one in found.environments for run in one.runs[-_RECENT:]}
-    # The suites of which all files were read: only their missing events close tickets.
-    whole = () if found.problems else {one.suite for one in found.environments}
+    writer = None if is_dry else desk
+    events, history = told_events(HistoryPlace(options.baselines, ref=ref, rules=options.rules))
     tickets = desk.tickets() if desk else []
-    todo = [*steps(events, tickets, recent=recent, suites=whole)]
+    todo = _steps(events, tickets, history)
     lost = 0
     for step in todo:
-        news = one_line(
-            event_words.news(step.action, step.event) or (event_words.headline(step.event) if step.event else "")
-        )
-        if is_dry or desk is None:
-            say([f"would {step.action} {f'#{step.ticket.number}' if step.ticket else 'a ticket'}: {news}"])
-            continue
-        url = desk.do(step, found.line)
-        say([f"{step.action.removesuffix('e')}ed {url}: {news}"])
-        lost += bool(webhook) and not _posted(webhook or "", step, url, is_slack=slack)
-    if not is_dry and (path := os.environ.get("GITHUB_OUTPUT")):  # the new events whose commit is not known
+        url = _taken(step, writer, history.line)
+        if not _posted(webhook, step, url, is_slack=slack):
+            lost += 1
+    if writer is not None:
+        _write_search(todo)
+    is_answered = _answered(answers, tickets, writer)
+    if not todo and not is_answered:
+        say([f"nothing to do for {plural(len(events), 'change')} of the history"])
+    if writer is not None:
+        _record_false(options.baselines, events, tickets, history.line)
+    return max(complain(history.problems), NOT_JUDGED if lost else 0)
+
+
+def _steps(events: Sequence[HistoryEvent], tickets: Sequence[Ticket], history: LoadedHistory) -> list[TicketStep]:
+    """Return what to do with the tickets of a history."""
+    recent = {run.id for one in history.environments for run in one.runs[-_RECENT:]}
+    # The suites of which all files were read: only their missing events close tickets.
+    whole = () if history.problems else {one.suite for one in history.environments}
+    return [*steps(events, tickets, recent=recent, suites=whole)]
+
+
+def _taken(step: TicketStep, desk: TicketDesk | None, line: CommitLine | None) -> str | None:
+    """Take a step and print it; return the address of the ticket. Without a desk, only print what it would be."""
+    news = event_words.news(step.action, step.event)
+    if not news and step.event:
+        news = event_words.headline(step.event)
+    if desk is None:
+        ticket = f"#{step.ticket.number}" if step.ticket else "a ticket"
+        say([f"would {step.action} {ticket}: {one_line(news)}"])
+        return None
+    url = desk.do(step, line)
+    say([f"{step.action.removesuffix('e')}ed {url}: {one_line(news)}"])
+    return url
+
+
+def _write_search(todo: Sequence[TicketStep]) -> None:
+    """Write the output `search` of a job: the new events whose commit is not known."""
+    path = os.environ.get("GITHUB_OUTPUT")
+    if path:
         opened = [step.event for step in todo if step.action == "open" and step.event]
         sought = [event.id for event in opened if event_words.search(event)]
         with open(path, "a", encoding="utf-8") as file:
             file.write(f"search={' '.join(sought[:_MOST_SEARCHED])}\n")
-    if not (answers and _answered(answers, tickets, None if is_dry else desk)) and not todo:
-        say([f"nothing to do for {plural(len(events), 'change')} of the history"])
-    false = {} if is_dry else {one.told.event: one.url for one in tickets if one.is_false}
+
+
+def _record_false(
+    baselines: str, events: Sequence[HistoryEvent], tickets: Sequence[Ticket], line: CommitLine | None
+) -> None:
+    """Record the events whose tickets a person closed as false alarms; if that fails, warn."""
+    urls = {ticket.told.event: ticket.url for ticket in tickets if ticket.is_false}
     try:
-        record_false_alarms(options.baselines, [one for one in events if one.id in false], false, found.line)
+        record_false_alarms(baselines, [event for event in events if event.id in urls], urls, line)
     except Refused as refused:
         tell(f"warning: the false alarms were not recorded: {refused}")
-    return max(complain(found.problems), NOT_JUDGED if lost else 0)
 
 
 def _answered(folder: str, tickets: Sequence[Ticket], desk: TicketDesk | None) -> bool:
     """Comment on open tickets with the answers in a folder; return whether there were any. `desk`: None only prints.
 
-    Raises UsageError without the folder, and Refused for an unreadable answer.
+    An empty name is no folder. Raises UsageError if it does not exist, and Refused for an unreadable answer.
     """
+    if not folder:
+        return False
     if not Path(folder).is_dir():
         raise click.UsageError(f"--answers {folder}: no such folder")
     paths = {path.stem: path for path in Path(folder).glob("*.json")}
-    found = [(one, paths[one.told.event]) for one in tickets if one.is_open and one.told.event in paths]
-    for ticket, path in found:
-        if (answer := answer_of(_content(path))) is None:
-            raise Refused(
-                f"{path} cannot be read: write it again with `perfgate bisect --event {path.stem} --json {path}`", 3
-            )
+    answered = [ticket for ticket in tickets if ticket.is_open and ticket.told.event in paths]
+    for ticket in answered:
+        path = paths[ticket.told.event]
+        answer = answer_of(_content(path))
+        if answer is None:
+            step = f"write it again with `perfgate bisect --event {path.stem} --json {path}`"
+            raise Refused(f"{path} cannot be read: {step}", 3)
         if desk is not None:
             desk.comment(ticket.number, reporter.answer(answer.message, answer.next_step))
         say([f"{'answered' if desk else 'would answer'} {ticket.url}: {one_line(answer.message)}"])
-    return bool(found)
+    return bool(answered)
 
 
 def _content(path: Path) -> bytes:
@@ -125,9 +160,12 @@ def _content(path: Path) -> bytes:
         return b""
 
 
-def _posted(webhook: str, step: TicketStep, url: str, *, is_slack: bool) -> bool:
-    """Post the news of an event to the webhook; return False, after a message, if that failed."""
-    if step.event is None or step.action == "update":
+def _posted(webhook: str | None, step: TicketStep, url: str | None, *, is_slack: bool) -> bool:
+    """Post the news of an event to the webhook; return False, after a message, if that failed.
+
+    Nothing is posted without a webhook, or without `url`, the address of the ticket, which a dry run does not have.
+    """
+    if not webhook or url is None or step.event is None or step.action == "update":
         return True
     document = reporter.slack(step.event, step.action, url) if is_slack else reporter.event_object(step.event)
     answer = ask("POST", webhook, {"X-Perfgate-Action": step.action, "X-Perfgate-Ticket": url}, document)
@@ -186,15 +224,20 @@ class TicketDesk:
 
         Of two jobs that comment at once, the second one then sees the comment of the first, and deletes its own.
         """
-        path, made = f"issues/{number}/comments", None
-        for _ in range(2):  # look, write, and look again
-            own = [one for one in self._issues.listed(path, Comment) if one.user and one.user.id == self._me]
-            before = [one.body or "" for one in own if made is None or one.id < made.id]
-            is_there = bool(before) and before[-1].split() == text.split()
-            if made is None and not is_there:
-                made = self._issues.send("POST", path, {"body": text}, Comment)
-            elif made is not None and is_there:
-                self._issues.send("DELETE", f"issues/comments/{made.id}", None)
+        path = f"issues/{number}/comments"
+        if self._is_last(path, text, before=None):
+            return
+        made = self._issues.send("POST", path, {"body": text}, Comment)
+        if made is not None and self._is_last(path, text, before=made.id):
+            self._issues.send("DELETE", f"issues/comments/{made.id}", None)
+        elif made is None and not self._is_last(path, text, before=None):  # GitHub did not say whether it did it
+            self._issues.send("POST", path, {"body": text}, Comment)
+
+    def _is_last(self, path: str, text: str, *, before: int | None) -> bool:
+        """Return whether the last own comment, or the last one before that with the id `before`, has this text."""
+        own = [one for one in self._issues.listed(path, Comment) if one.user and one.user.id == self._me]
+        bodies = [one.body or "" for one in own if before is None or one.id < before]
+        return bool(bodies) and bodies[-1].split() == text.split()
 
     def _opened(self, event: str, fields: dict[str, Any]) -> str:
         """Open a ticket, and return its address. If two jobs open one at once, only the older stays. Raises Refused."""
@@ -206,9 +249,14 @@ class TicketDesk:
                 made = self._issues.send("POST", "issues", {**fields, "labels": [_LABEL["name"]]}, Issue)
                 number = None if made is None else made.number
             sleep(pause)
-            same = [one for one in self.tickets() if one.told.event == event]
-            if same and number in (None, *(one.number for one in same)):
-                for other in (one for one in same[1:] if one.is_open):
-                    self.do(TicketStep("close", event=None, ticket=other, first=same[0].number), None)
+            same = [ticket for ticket in self.tickets() if ticket.told.event == event]
+            if same and number in (None, *(ticket.number for ticket in same)):
+                self._close(same[1:], first=same[0].number)
                 return same[0].url
         raise Refused(f"issue {number or ''} was opened, and GitHub does not list it with the label perfgate", 3)
+
+    def _close(self, duplicates: Sequence[Ticket], first: int) -> None:
+        """Close the open ones of these tickets, which tell the same event as the ticket `first`. Raises Refused."""
+        for ticket in duplicates:
+            if ticket.is_open:
+                self.do(TicketStep("close", event=None, ticket=ticket, first=first), None)
