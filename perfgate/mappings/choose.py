@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from perfgate.core import Location, Problem, Run
 from perfgate.core.file_mappings import EachMember, FileMapping
 from perfgate.mappings.reading import read_mapped
-from perfgate.mappings.record_source import cells_between
+from perfgate.mappings.table_rows import cells_between
 from perfgate.readers import Recognition, Source, recognise
 from perfgate.readers.detection import read_within_limits
 from perfgate.readers.formats import JsonOutline

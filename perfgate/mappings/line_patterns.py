@@ -17,12 +17,11 @@ from functools import cache, lru_cache
 from msgspec import Struct
 
 from perfgate.core.file_mappings import LinePattern
-from perfgate.mappings.paths import PathError
+from perfgate.mappings.paths import BRACES, PathError
 
 #: The longest part of a line that is searched, and how many places of the first words are tried.
 LONGEST_LINE = 1 << 16
 _MOST_STARTS = 100
-_FIELD = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][\w-]{0,49}")
 #: The characters of a field, at most 200; a comma belongs to it if a digit follows, so that 1,234 is never read as 1.
 _WORD_SIGN = r"[^\s,;|()\[\]{}\"']|,(?=\d)"
@@ -55,7 +54,7 @@ def parse_pattern(text: str) -> LinePattern:
     words: list[str] = []
     names: list[str] = []
     at = 0
-    for found in _FIELD.finditer(text):
+    for found in BRACES.finditer(text):
         name = found[1].strip()
         if name and not _NAME.fullmatch(name):
             raise PathError("the name of a field has letters, digits, _ and -", found.start(1), found.end(1))
@@ -120,21 +119,29 @@ def compiled(pattern: LinePattern) -> re.Pattern[str] | None:
 
 def searched(pattern: LinePattern, line: str) -> Iterator[LineMatch]:
     """Yield each match in a line, from left to right, by trying one place of the first word after the other."""
-    at, first = 0, pattern.words[0].split(" ")[0]
+    place = 0
     for _ in range(_MOST_STARTS):
-        if pattern.words[0]:
-            start = line.find(first, at)
-            while start > 0 and _is_inside_word(line, start):
-                start = line.find(first, start + 1)
-        else:  # the pattern begins with a field, which begins with a word
-            word = _WORD.search(line, at)
-            start = word.start() if word else -1
+        start = _next_start(pattern, line, place)
         if start < 0:
             return
-        found = _match(pattern, line, start)
-        if found is not None:
-            yield found
-        at = found.end if found is not None else start + 1
+        match = _match(pattern, line, start)
+        if match is None:
+            place = start + 1
+        else:
+            yield match
+            place = match.end
+
+
+def _next_start(pattern: LinePattern, line: str, place: int) -> int:
+    """Return the next place at which a pattern can begin; -1 if there is none."""
+    if not pattern.words[0]:  # it begins with a field, which begins with a word
+        word = _WORD.search(line, place)
+        return word.start() if word else -1
+    first = pattern.words[0].split(" ")[0]
+    start = line.find(first, place)
+    while start > 0 and _is_inside_word(line, start):
+        start = line.find(first, start + 1)
+    return start
 
 
 def _is_inside_word(line: str, place: int) -> bool:
@@ -142,28 +149,34 @@ def _is_inside_word(line: str, place: int) -> bool:
     return 0 < place < len(line) and all(one.isalnum() or one == "_" for one in line[place - 1 : place + 1])
 
 
-def _match(pattern: LinePattern, line: str, at: int) -> LineMatch | None:
+def _match(pattern: LinePattern, line: str, start: int) -> LineMatch | None:
     """Return the match that begins at a place; None if there is none."""
     fields: dict[str, str] = {}
     starts: list[int] = []
-    place = _after(pattern.words[0], line, at)
+    place = _after(pattern.words[0], line, start)
     for name, behind in zip(pattern.names, pattern.words[1:], strict=True):
-        if place is None or (word := _WORD.match(line, place)) is None:
+        word = _WORD.match(line, place) if place is not None else None
+        end = _field_end(word, behind) if word else -1
+        if word is None or end < 0:
             return None
-        start, end = word.span()
-        if behind and not behind.startswith(" "):  # the field ends where the words behind it begin
-            end = line.find(behind[0], start + 1, end + 1)
-            while end >= 0 and _after(behind, line, end) is None:
-                end = line.find(behind[0], end + 1, word.end() + 1)
-            if end < 0:
-                return None
-        starts.append(start)
+        starts.append(word.start())
         if name:
-            fields[name] = line[start:end]
+            fields[name] = line[word.start() : end]
         place = _after(behind, line, end)
     if place is None or (pattern.words[-1] and _is_inside_word(line, place)):
         return None
     return LineMatch(fields, place, pattern.names, starts)
+
+
+def _field_end(word: re.Match[str], behind: str) -> int:
+    """Return where the field that begins a word ends, because of the words behind it; -1 if it ends nowhere."""
+    if not behind or behind.startswith(" "):
+        return word.end()
+    line = word.string
+    end = line.find(behind[0], word.start() + 1, word.end() + 1)
+    while end >= 0 and _after(behind, line, end) is None:
+        end = line.find(behind[0], end + 1, word.end() + 1)
+    return end
 
 
 @cache

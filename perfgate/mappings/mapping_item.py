@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -14,7 +15,7 @@ from perfgate.core.file_mappings import FieldPath, FieldText, FileKind, FileMapp
 from perfgate.core.units import UNITS
 from perfgate.documents.yaml import Path, YamlDocument
 from perfgate.mappings.line_patterns import parse_pattern
-from perfgate.mappings.paths import PathError, column, parse_path, parse_text
+from perfgate.mappings.paths import PathError, column, parse_path, parse_text, used_paths
 from perfgate.mappings.units import FROM_NAME, IN_VALUE, NO_UNIT, unit_of
 from perfgate.readers.registry import FORMATS
 from perfgate.rules.validate import problem_at
@@ -46,42 +47,48 @@ class MappingItem(Struct):
 
     def load(self) -> FileMapping | None:
         """Return the mapping; None, and problems, if it has mistakes."""
-        data = self.data
-        kinds = [kind for kind in KINDS if kind in data]
-        if len(kinds) != 1:
-            found = "none of them" if not kinds else " and ".join(kinds)
-            self._fail(f"a mapping has one of `json`, `jsonl`, `csv` and `lines`; this one has {found}")
+        kind = self._kind()
+        if kind is None:
             return None
-        if "files" not in data and "when" not in data:
-            self._fail(
-                'write `files:` (a glob of file names, such as "bench*.json"), or `when:` (a key that they have)'
-            )
-            return None
-        self.kind = kinds[0]
-        is_json = self.kind in ("json", "jsonl")
-        records = self._document_path(data[self.kind], (self.kind,)) if is_json else None
-        patterns = self._patterns() if self.kind == "lines" else ()
-        metrics = self._metrics(records)
-        step, facts = self._field("step"), data.get("facts", {})
-        given = {
-            "files": tuple(text for text, _ in self._texts("files")),
-            "when": tuple(
-                self._document_path(text, path) if is_json else column(text) for text, path in self._texts("when")
-            ),
-            "records": records,
-            "delimiter": DELIMITERS.get(data.get("csv", "comma"), ","),
-            "patterns": patterns,
-            "labels": tuple(self._labels()),
-            "facts": tuple((name, self._path_at(text, ("facts", name))) for name, text in facts.items()),
-            "commit": self._field("commit"),
-            "step": step,
-            "repeats": data.get("repeats", "samples" if step or self.kind == "lines" else "runs"),
-            "where": tuple(self._filters()),
-            "ignore": frozenset(data.get("ignore", ())),
-        }
-        mapping = FileMapping(self._name(), self.document.location(self.path), self.kind, tuple(metrics), **given)
+        self.kind = kind
+        data, is_json = self.data, kind in ("json", "jsonl")
+        records = self._document_path(data[kind], (kind,)) if is_json else None
+        patterns = self._patterns() if kind == "lines" else ()
+        step = self._field("step")
+        when = self._texts("when")
+        mapping = FileMapping(
+            self._name(),
+            self.document.location(self.path),
+            kind,
+            tuple(self._metrics(records)),
+            files=tuple(text for text, _ in self._texts("files")),
+            when=tuple(self._document_path(text, path) if is_json else column(text) for text, path in when),
+            records=records,
+            delimiter=DELIMITERS.get(data.get("csv", "comma"), ","),
+            patterns=patterns,
+            labels=tuple(self._labels()),
+            facts=tuple((name, self._path_at(text, ("facts", name))) for name, text in data.get("facts", {}).items()),
+            commit=self._field("commit"),
+            step=step,
+            repeats=data.get("repeats", "samples" if step or kind == "lines" else "runs"),
+            where=tuple(self._filters()),
+            ignore=frozenset(data.get("ignore", ())),
+        )
         self._check(mapping)
         return mapping
+
+    def _kind(self) -> FileKind | None:
+        """Return the kind of the files; None, and a problem, if it is not clear which files are meant."""
+        kinds = [kind for kind in KINDS if kind in self.data]
+        if len(kinds) != 1:
+            found = " and ".join(kinds) or "none of them"
+            self._fail(f"a mapping has one of `json`, `jsonl`, `csv` and `lines`; this one has {found}")
+            return None
+        if "files" not in self.data and "when" not in self.data:
+            which = '`files:` (a glob of file names, such as "bench*.json"), or `when:` (a key that they have)'
+            self._fail(f"write {which}")
+            return None
+        return kinds[0]
 
     def _name(self) -> str:
         """Return the name, or one made of the first glob: `bench` for `out/bench*.json`."""
@@ -213,20 +220,20 @@ class MappingItem(Struct):
 
     def _check(self, mapping: FileMapping) -> None:
         """Report mistakes that only the whole mapping shows."""
-        metrics = mapping.metrics
-        in_texts = {one.text for metric in metrics for text in (metric.name, metric.unit) for one in text.fields}
-        if self.kind == "lines":  # the values of other fields would be lost
-            paths = [*(path for _, path in (*mapping.labels, *mapping.facts)), *(path for path, _ in mapping.where)]
-            paths += filter(None, (mapping.step, mapping.commit, *(metric.value for metric in metrics)))
-            for name in sorted(self.groups.difference(in_texts, mapping.ignore, (path.text for path in paths))):
+        if self.kind == "lines":  # the values of fields without a use would be lost
+            used = {path.text for path in used_paths(mapping)}
+            for name in sorted(self.groups - used - mapping.ignore):
                 self._fail(f"nothing uses the field {{{name}}}: add it to metrics or labels, or write {{}}", ("lines",))
-        kept = [name for path in (mapping.records, *(one.value for one in metrics)) if path for name in path.names]
-        own = {name for name, _ in mapping.labels}
-        if any(metric.better and (metric.name.fields or metric.name.text in ("", "{metric}")) for metric in metrics):
+        metrics = mapping.metrics
+        if any(metric.better and metric.name.fields for metric in metrics):
             self._fail("`better` needs a metric with a fixed name: write it in the rules instead")
-        for name in sorted({name for name in kept if kept.count(name) > 1 or name in own}):
+        paths = [mapping.records, *(metric.value for metric in metrics)]
+        kept = [name for path in paths if path for name in path.names]
+        counts = Counter([*kept, *(name for name, _ in mapping.labels)])
+        for name in sorted({name for name in kept if counts[name] > 1}):
             self._fail(f"{name!r} is kept by two paths or labels: choose another name in the braces")
-        if _METRIC in kept and not any(one.text == _METRIC for metric in metrics for one in metric.name.fields):
+        in_names = {path.text for metric in metrics for path in metric.name.fields}
+        if _METRIC in kept and _METRIC not in in_names:
             self._fail("{metric} is the name of the metric: leave out `metric`, or write `metric: '..{metric}..'`")
 
 

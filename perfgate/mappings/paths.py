@@ -13,13 +13,13 @@ A path has neither filters nor a search in all depths, so it visits each value o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
 
-from perfgate.core.file_mappings import EachMember, FieldPath, FieldText, PathStep
+from perfgate.core.file_mappings import EachMember, FieldPath, FieldText, FileMapping, PathStep
 from perfgate.documents.json import Path
 
 #: The longest path, in steps.
@@ -35,7 +35,8 @@ _STEP = re.compile(
     )""",
     re.VERBOSE,
 )
-_FIELD = re.compile(r"\{([^{}]*)\}")
+#: A field in braces, in a text or a pattern of lines.
+BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class PathError(Exception):
@@ -98,7 +99,7 @@ def parse_text(text: str, *, is_flat: bool) -> FieldText:
     """
     parts: list[str | FieldPath] = []
     at = 0
-    for found in _FIELD.finditer(text):
+    for found in BRACES.finditer(text):
         parts += [text[at : found.start()]] if found.start() > at else []
         try:
             parts.append(column(found[1]) if is_flat else parse_path(found[1]))
@@ -126,23 +127,49 @@ def find(
 
     `path`, `kept`: the way to `data`, and the keys that it keeps.
     """
-    for number, step in enumerate(steps):
+    for number, step in enumerate(steps, 1):
         if isinstance(step, EachMember):
-            members = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else None
-            if members is None:
-                yield FoundValue(path, None, kept, "a list or an object")
-                return
-            for key, member in members:
-                own = {**kept, step.name: str(key)} if step.name else kept
-                yield from find(member, steps[number + 1 :], (*path, key), own)
+            yield from _find_in_members(data, step.name, steps[number:], path, kept)
             return
-        has = (
-            0 <= step < len(data)
-            if isinstance(step, int) and isinstance(data, list)
-            else isinstance(data, dict) and step in data
-        )
-        if not has:
+        if not _has(data, step):
             yield FoundValue(path, None, kept, f"item {step}" if isinstance(step, int) else repr(step))
             return
         data, path = data[step], (*path, step)
     yield FoundValue(path, data, kept)
+
+
+def _find_in_members(
+    data: Any, name: str | None, steps: tuple[PathStep, ...], path: Path, kept: Mapping[str, str]
+) -> Iterator[FoundValue]:
+    """Yield what `find` does for the steps below each member; its key is kept under `name` if there is one."""
+    if isinstance(data, dict):
+        members: Iterable[tuple[Any, Any]] = data.items()
+    elif isinstance(data, list):
+        members = enumerate(data)
+    else:
+        yield FoundValue(path, None, kept, "a list or an object")
+        return
+    for key, member in members:
+        yield from find(member, steps, (*path, key), {**kept, name: str(key)} if name else kept)
+
+
+def _has(data: Any, step: str | int) -> bool:
+    if isinstance(data, list):
+        return isinstance(step, int) and step < len(data)
+    return isinstance(data, dict) and step in data
+
+
+def used_paths(mapping: FileMapping, *, with_optional: bool = True) -> Iterator[FieldPath]:
+    """Yield each path of a mapping to a field of its records; the values of optional metrics only if asked for."""
+    for metric in mapping.metrics:
+        yield from (*metric.name.fields, *metric.unit.fields)
+        if metric.value and (with_optional or not metric.is_optional):
+            yield metric.value
+    yield from (path for path in (mapping.step, mapping.commit) if path)
+    yield from (path for _, path in (*mapping.labels, *mapping.facts))
+    yield from (path for path, _ in mapping.where)
+
+
+def keys_of(path: FieldPath) -> Path:
+    """Return the keys and indices of a path, without the steps to every member."""
+    return tuple(step for step in path.steps if not isinstance(step, EachMember))

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from math import nan
 from typing import Any
 
 from msgspec.structs import replace
 
 from perfgate.core import Fact, Key, Run, fact_text
-from perfgate.core.file_mappings import EachMember, FileMapping
+from perfgate.core.conditions import Labels
+from perfgate.core.file_mappings import FileMapping
 from perfgate.documents.json import Path
-from perfgate.mappings.paths import FoundValue
+from perfgate.mappings.paths import FoundValue, keys_of
 from perfgate.mappings.record_metrics import LONGEST, MissingField, RecordMetrics, flat, scalar_text
 from perfgate.mappings.record_source import FileRecords, Record
 from perfgate.mappings.units import IN_VALUE, split_value
@@ -80,32 +82,25 @@ class _MappedFile:
         self.file.alike = self.alike if self.usual and self.usual.is_of_lines else None
         self.fingerprints = Fingerprints(self.mapping)
         self.metrics = RecordMetrics(self.whole, self.found)
-        tops = (path for _, path in (*self.mapping.labels, *self.mapping.facts) if path.is_from_top)
-        self.used = frozenset(
-            tuple(step for step in path.steps if not isinstance(step, EachMember))
-            for path in (*tops, *((self.mapping.commit,) if self.mapping.commit else ()))
-        )
+        tops = [path for _, path in (*self.mapping.labels, *self.mapping.facts) if path.is_from_top]
+        commits = [self.mapping.commit] if self.mapping.commit else []
+        self.used = frozenset(map(keys_of, [*tops, *commits]))
 
     def read(self) -> tuple[Run, ...]:
         """Return the runs; the first one has the problems of the whole file."""
         mapping = self.mapping
-        records = FileRecords(self.file, mapping, self.whole, self.add_usual, self.usual.note if self.usual else None)
-        count = read = 0  # the records, and those that the mapping wants
+        note = partial(self.usual.note, self.alike) if self.usual and self.file.alike else None
+        records = FileRecords(self.file, mapping, self.whole, self.add_usual, note)
+        count = wanted = 0
         for record in records.read():
             count += 1
             if self.is_wanted(record):
-                read += 1
+                wanted += 1
                 self.add(record)
-        count, read = count + records.taken, read + records.taken
-        if not count and not self.has_error():
-            searched = f": there is nothing at `{mapping.records.text}`" if mapping.records is not None else ""
-            searched = f": no line is like `{mapping.patterns[0].text}`" if mapping.patterns else searched
-            self.whole.say("error", f"{mapping.title} finds no record in this file{searched}")
-        elif count and not read:
-            wanted = " and ".join(f"{path.text} = {' or '.join(values)}" for path, values in mapping.where)
-            self.whole.say("error", f"{mapping.title}: none of the {count} records has {wanted or 'a number'}")
-        if read:
+        if wanted or records.taken:
             self.report_never_found()
+        else:
+            self.report_no_record(count)
         self.whole.close()
         runs = self.samples.finish() if self.samples is not None else self.records.finish()
         if not any(run.series for run in runs) and self.has_error():
@@ -125,8 +120,8 @@ class _MappedFile:
         if isinstance(last, str) and (last in self.mapping.ignore or record.path in self.used):
             return False
         for path, wanted in self.mapping.where:
-            values = [scalar_text(one.value) for one in record.find(path) if not one.missing]
-            if not any(value in wanted for value in values if value is not None):
+            texts = {scalar_text(found.value) for found in record.find(path) if not found.missing}
+            if texts.isdisjoint(wanted):
                 return False
         return True
 
@@ -146,21 +141,22 @@ class _MappedFile:
         except MissingField as missing:
             record.report(self.whole, missing.message, missing.path)
             return
-        own: dict[Hashable, RunBuilder] = {}  # the runs of the values of this record, by labels or by key
+        runs: dict[Hashable, RunBuilder] = {}  # the runs of the values of this record, by labels or by key
         for metric in self.mapping.metrics:
             for key, unit, values in self.metrics.series(record, metric, labels):
                 # Records repeat each other if their labels are equal or, with names from the records, their keys.
                 identity: Hashable = key if metric.name.fields or "metric" in record.kept else key.labels
                 # If two names from a record are equal, the second is one more repetition.
-                run = own.get(identity) if not metric.name.fields else None
-                run = own[identity] = run or self.run_of(identity, record, step)
-                self.add_values(run, key, unit, values, record, step)
-        if self.usual is None or labels not in own or self.contradicts:
-            return
-        # Later records like this one are added without looking for their fields again.
-        if self.fingerprints.is_repetition(labels, record):
+                if metric.name.fields or identity not in runs:
+                    runs[identity] = self.run_of(identity, record, step)
+                self.add_values(runs[identity], key, unit, values, record, step)
+        self.learn(record, labels, runs.get(labels))
+
+    def learn(self, record: Record, labels: Labels, run: RunBuilder | None) -> None:
+        """Keep a record as an example, so that records like it are added without looking for their fields again."""
+        if self.usual and run and not self.contradicts and self.fingerprints.is_repetition(labels, record):
             keys = [self.metrics.key_of(metric, labels) for metric in self.mapping.metrics]
-            self.usual.learn(record.data, [own[labels].columns.get(key) if key else None for key in keys])
+            self.usual.learn(record.data, [run.columns.get(key) if key else None for key in keys])
 
     def run_of(self, identity: Hashable, record: Record, step: int | None) -> RunBuilder:
         """Return the run of a record, with its facts; report it if it does not repeat the first of its identity."""
@@ -245,25 +241,39 @@ class _MappedFile:
         return value, ""
 
     def add_facts(self, run: RunBuilder, record: Record) -> None:
-        """Add the facts of a record to its run; the first value of a file counts."""
+        """Add the facts and the commit of a record to its run."""
         for name, path in self.mapping.facts:
-            for one in record.find(path):
-                value = one.value
-                if one.missing or value is None:
-                    continue
-                if not isinstance(value, str | int | float):
-                    record.report(self.whole, f"the fact {name} is not a text or number", one.path)
-                    continue
-                self.found[f"fact {name}"] += 1
-                known = self.facts.setdefault(name, value if not isinstance(value, str) else value[:LONGEST])
-                run.facts[name] = known
-                if fact_text(known) != fact_text(value)[:LONGEST]:
-                    self.contradicts = True
-                    message = f"the fact {name} is {shown(value)} here and {shown(known)} before: is it a label?"
-                    record.report(self.whole, message, one.path)
-        if self.mapping.commit:
-            for one in record.find(self.mapping.commit):
-                run.commit = one.value if isinstance(one.value, str) and one.value else run.commit
+            for found in record.find(path):
+                if not found.missing and found.value is not None:
+                    self.add_fact(run, name, found, record)
+        for found in record.find(self.mapping.commit) if self.mapping.commit else ():
+            if isinstance(found.value, str) and found.value:
+                run.commit = found.value
+
+    def add_fact(self, run: RunBuilder, name: str, found: FoundValue, record: Record) -> None:
+        """Add a fact of a record to its run; the first value of a file counts."""
+        value = found.value
+        if not isinstance(value, str | int | float):
+            record.report(self.whole, f"the fact {name} is not a text or number", found.path)
+            return
+        self.found[f"fact {name}"] += 1
+        first = self.facts.setdefault(name, value[:LONGEST] if isinstance(value, str) else value)
+        run.facts[name] = first
+        if fact_text(first) != fact_text(value)[:LONGEST]:
+            self.contradicts = True
+            message = f"the fact {name} is {shown(value)} here and {shown(first)} before: is it a label?"
+            record.report(self.whole, message, found.path)
+
+    def report_no_record(self, count: int) -> None:
+        """Report that the mapping is about none of the `count` records of the file."""
+        mapping = self.mapping
+        if count:
+            wanted = " and ".join(f"{path.text} = {' or '.join(values)}" for path, values in mapping.where)
+            self.whole.say("error", f"{mapping.title}: none of the {count} records has {wanted or 'a number'}")
+        elif not self.has_error():
+            searched = f": there is nothing at `{mapping.records.text}`" if mapping.records is not None else ""
+            searched = f": no line is like `{mapping.patterns[0].text}`" if mapping.patterns else searched
+            self.whole.say("error", f"{mapping.title} finds no record in this file{searched}")
 
     def report_never_found(self) -> None:
         """Report metrics, labels and facts that no record has: their paths are probably wrong."""

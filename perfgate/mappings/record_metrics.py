@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from perfgate.core import Key, fact_text
 from perfgate.core.conditions import Labels
-from perfgate.core.file_mappings import FieldPath, FieldText, MappedMetric
+from perfgate.core.file_mappings import FieldText, MappedMetric
 from perfgate.documents.json import Path
 from perfgate.mappings.paths import FoundValue
 from perfgate.mappings.record_source import Record
@@ -46,30 +46,38 @@ class RecordMetrics(Struct):
     ) -> Iterator[tuple[Key, Known, list[FoundValue]]]:
         """Yield the key, the unit and the values of each series in a record. A missing value is a problem."""
         groups: dict[tuple[tuple[str, str], ...], list[FoundValue]] = {}  # by the keys that the path of the value keeps
-        for one in record.find(metric.value):
-            if one.missing:
-                self.missing(record, metric, one, labels)
-            elif not (metric.is_optional and one.value in (None, "")):
-                groups.setdefault(tuple(one.kept.items()), []).append(one)
+        for found in record.find(metric.value):
+            if found.missing:
+                self.missing(record, metric, found, labels)
+            elif not (metric.is_optional and found.value in (None, "")):
+                groups.setdefault(tuple(found.kept.items()), []).append(found)
         # The name and the unit are the same in every record, except for kept keys.
         is_fixed = not metric.unit.fields and metric.unit.text != IN_VALUE and not metric.name.fields
         for kept, values in groups.items():
-            place = (id(metric), labels, kept) if is_fixed else None
-            known = self.known.get(place) if place else None
-            try:
-                if known is None:
-                    all_kept = {**record.kept, **dict(kept)}
-                    # A key that is kept as `metric` is the name of the metric, all others are labels.
-                    own = {**dict(labels), **{name: text for name, text in all_kept.items() if name != "metric"}}
-                    key = Key.of(self.text(record, metric.name, all_kept), **own)
-                    known = key, self.unit(record, metric, key, all_kept, values)
-            except MissingField as missing:
-                record.report(self.whole, missing.message, missing.path)
-                continue
-            if place and len(self.known) < _MOST_KNOWN:
-                self.known[place] = known
+            place = (id(metric), labels, kept)
+            known = self.known.get(place)
+            if known is None:
+                try:
+                    known = self.identity(record, metric, labels, {**record.kept, **dict(kept)}, values)
+                except MissingField as missing:
+                    record.report(self.whole, missing.message, missing.path)
+                    continue
+                if is_fixed and len(self.known) < _MOST_KNOWN:
+                    self.known[place] = known
             self.found[f"metric {metric.name.text}"] += 1
             yield *known, values
+
+    def identity(
+        self, record: Record, metric: MappedMetric, labels: Labels, kept: Mapping[str, str], values: list[FoundValue]
+    ) -> tuple[Key, Known]:
+        """Return the key and the unit of a series. Raises MissingField.
+
+        `kept`: the keys that the paths to the record and to its values keep.
+        """
+        # A key that is kept as `metric` is the name of the metric, all others are labels.
+        all_labels = {**dict(labels), **{name: text for name, text in kept.items() if name != "metric"}}
+        key = Key.of(self.text(record, metric.name, kept), **all_labels)
+        return key, self.unit(record, metric, key, kept, values)
 
     def key_of(self, metric: MappedMetric, labels: Labels) -> Key | None:
         """Return the key that a metric had under these labels; None if it had none, or if fields are in its name."""
@@ -97,18 +105,19 @@ class RecordMetrics(Struct):
         """Return a text with its fields filled in. Raises MissingField."""
         if not text.fields:
             return text.text
-        filled = []
+        filled = ""
         for part in text.parts:
-            if isinstance(part, FieldPath):
-                name = part.steps[0] if len(part.steps) == 1 else None
-                found = [FoundValue((), kept[name], {})] if name in kept else record.find(part)  # type: ignore[index]
-                if len(found) != 1 or found[0].missing or (one := scalar_text(found[0].value)) is None:
-                    path = found[0].path if found else record.path
-                    raise MissingField(f"`{text.text}` needs one text at `{part.text}`; the value is left out", path)
-                filled.append(" ".join(one.split()))
-            else:
-                filled.append(part)
-        return "".join(filled)[: self.whole.file.limits.name_bytes]
+            if isinstance(part, str):
+                filled += part
+                continue
+            name = str(part.steps[0]) if len(part.steps) == 1 else ""
+            found = [FoundValue((), kept[name], {})] if name in kept else record.find(part)
+            value = scalar_text(found[0].value) if len(found) == 1 and not found[0].missing else None
+            if value is None:
+                path = found[0].path if found else record.path
+                raise MissingField(f"`{text.text}` needs one text at `{part.text}`; the value is left out", path)
+            filled += value
+        return filled[: self.whole.file.limits.name_bytes]
 
     def unit(
         self, record: Record, metric: MappedMetric, key: Key, kept: Mapping[str, str], values: list[FoundValue]

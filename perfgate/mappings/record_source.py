@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, NoReturn
 
 from msgspec import Struct
 
 from perfgate.core import Location
-from perfgate.core.file_mappings import EachMember, FieldPath, FileMapping
+from perfgate.core.file_mappings import FieldPath, FileMapping, LinePattern
 from perfgate.core.resource_limits import Limits
 from perfgate.documents.json import HUGE, JsonDocument, Path, load_json
 from perfgate.mappings.line_patterns import LineMatch, mark_of, matches
-from perfgate.mappings.mapping_item import DELIMITERS
-from perfgate.mappings.paths import FoundValue, find
-from perfgate.readers.alike_lines import AlikeLines
+from perfgate.mappings.paths import FoundValue, find, keys_of, used_paths
+from perfgate.mappings.table_rows import PRINTED, HeaderSearch, cell_place, names_shown, printed_rows
 from perfgate.readers.builder import Place, RunBuilder
 from perfgate.readers.coverage import JsonSource
 from perfgate.readers.records import csv_rows
 from perfgate.readers.text import InputFile
-from perfgate.readers.values import cells_of
 
-#: The longest JSON text that is read without places, and the most names that a message lists.
-_LONGEST, _NAMES_SHOWN = 1 << 16, 8
+#: The longest JSON text that is read without places.
+_LONGEST = 1 << 16
 _NOTHING: Mapping[str, str] = {}
-#: The signs between the cells of printed tables, which have no quotes.
-_PRINTED = (" ", "|")
-#: A line between the header and the rows.
-_RULE = re.compile(r"[-=+|: \t]*")
 
 
 def plain_json(text: str, limits: Limits) -> Any:
@@ -109,8 +101,8 @@ class FileRecords(Struct):
     whole: RunBuilder
     #: Adds a record that is like an earlier one, given its line; returns False for any other, which `read` yields.
     take: Callable[[Any, int], bool]
-    #: Gets the match of a line whose record `take` added.
-    note: Callable[[AlikeLines, LineMatch], None] | None
+    #: Gets the match of a line whose record `take` added; None if lines are never read many at once.
+    note: Callable[[LineMatch], None] | None
     #: The number of records that `take` added.
     taken: int = 0
 
@@ -122,21 +114,21 @@ class FileRecords(Struct):
             yield from self._of_document(load_json(text.removeprefix("\ufeff"), self.file.name, self.file.limits), 1)
 
     def _takes(self, data: Any, line: int) -> bool:
-        is_taken = data is not None and self.take(data, line)
-        self.taken += is_taken
-        return is_taken
+        if data is None or not self.take(data, line):
+            return False
+        self.taken += 1
+        return True
 
     def _json_lines(self) -> Iterator[Record]:
-        steps = self.mapping.records.steps if self.mapping.records else ()
+        are_lines = not (self.mapping.records and self.mapping.records.steps)  # each record is a whole line
         for number, line, _, ended in self.file.lines():
-            if line.strip():
-                if self._takes(plain_json(line, self.file.limits) if not steps else None, number):
-                    continue
-                loaded = load_json(line, self.file.name, self.file.limits)
-                if loaded.data is None and loaded.faults and not ended:
-                    self.whole.say("warning", "the last record is cut off; left out", number)
-                else:
-                    yield from self._of_document(loaded, number)
+            if not line.strip() or (are_lines and self._takes(plain_json(line, self.file.limits), number)):
+                continue
+            loaded = load_json(line, self.file.name, self.file.limits)
+            if loaded.data is None and loaded.faults and not ended:
+                self.whole.say("warning", "the last record is cut off; left out", number)
+            else:
+                yield from self._of_document(loaded, number)
 
     def _of_document(self, loaded: JsonDocument, line: int) -> Iterator[Record]:
         """Yield the records of a JSON document that begins on a line."""
@@ -145,59 +137,37 @@ class FileRecords(Struct):
         if loaded.faults and loaded.data is None:
             return
         records = self.mapping.records
-        steps = records.steps if records else ()
-        paths = (*(metric.value for metric in self.mapping.metrics if metric.value), *_paths(self.mapping))
-        used = [tuple(step for step in path.steps if not isinstance(step, EachMember)) for path in paths]
-        for one in find(loaded.data, steps):
-            if one.missing:
-                here = _names(loaded.data, one.path)
-                message = f"{self.mapping.title}: `{records.text if records else ''}` needs {one.missing} here; {here}"
-                self.whole.say("error", message, one.path)
-            elif one.path and type(one.path[-1]) is int and self._takes(one.value, line):  # `ignore` may name a member
-                for field in used:  # they have been read, although no reader asked for them
-                    self.file.coverage.mark(json, (*one.path, *field))
+        fields = [keys_of(path) for path in used_paths(self.mapping)]
+        for found in find(loaded.data, records.steps if records else ()):
+            is_item = found.path and type(found.path[-1]) is int  # `ignore` may name a member
+            if found.missing:
+                needs = f"`{records.text if records else ''}` needs {found.missing} here"
+                message = f"{self.mapping.title}: {needs}; {_names(loaded.data, found.path)}"
+                self.whole.say("error", message, found.path)
+            elif is_item and self._takes(found.value, line):
+                for keys in fields:  # they have been read, although no reader asked for them
+                    self.file.coverage.mark(json, (*found.path, *keys))
             else:
-                yield Record(one.value, loaded.data, one.path, one.kept, lambda path: path, json, line=line)
+                yield Record(found.value, loaded.data, found.path, found.kept, lambda path: path, json, line=line)
         json.report_waiting()
 
     def _rows(self) -> Iterator[Record]:
         """Yield the rows below the header, which is the first line with all columns that the mapping needs."""
-        needed = {path.text for path in _paths(self.mapping)}
+        needed = {path.text for path in used_paths(self.mapping, with_optional=False)}
         delimiter = self.mapping.delimiter
-        seen: list[str] = []
-        header: list[str] = []
-        separators: list[str] = []
-
-        def is_header(cells: list[str]) -> bool:
-            # For the message about a missing header: the first line, and delimiters with which there would be one.
-            if header or not needed <= {*cells}:
-                seen.extend(() if seen or len(cells) < 2 else cells)
-                line = delimiter.join(cells)
-                others = [name for name, sign in DELIMITERS.items() if not header and sign not in _PRINTED]
-                separators.extend(name for name in others if needed <= {*(cells_between(line, DELIMITERS[name]) or ())})
-                return False
-            header.extend(cells)
-            return True
-
-        twice: set[str] = set()
+        search = HeaderSearch(needed, delimiter)
         fields = frozenset[str]()
-        rows = _printed_rows if delimiter in _PRINTED else csv_rows
-        for number, row in rows(self.whole, delimiter, is_header):
-            fields = fields or frozenset(header)
-            if len(header) > len(fields) and not twice:
-                twice = {name for name in header if header.count(name) > 1}
-                self.whole.say("error", f"the column {sorted(twice)[0]!r} occurs twice in the header", number)
+        rows = printed_rows if delimiter in PRINTED else csv_rows
+        for number, row in rows(self.whole, delimiter, search.is_header):
+            if not fields:
+                fields = frozenset(search.header)
+                if twice := sorted(name for name in fields if search.header.count(name) > 1):
+                    self.whole.say("error", f"the column {twice[0]!r} occurs twice in the header", number)
             if not self._takes(row, number):
-                place = partial(_cell_place, self.file.name, number, row, delimiter)
+                place = partial(cell_place, self.file.name, number, row, delimiter)
                 yield Record(row, row, (), {}, place, fields=fields, line=number)
-        if not header:
-            missing = sorted(needed - {*seen})
-            near = get_close_matches(missing[0], seen, n=1) if missing else []
-            hint = f"did you mean {near[0]!r}?" if near else f"the first row has {_names_here(seen)}"
-            what = ", ".join(map(repr, missing or sorted(needed)))
-            if separators:
-                hint = f"they are there with {DELIMITERS[separators[0]]!r} between them: write `csv: {separators[0]}`"
-            self.whole.say("error", f"{self.mapping.title}: no line has the columns {what}; {hint}")
+        if not search.header:
+            self.whole.say("error", f"{self.mapping.title}: {search.fault()}")
 
     def _lines(self) -> Iterator[Record]:
         """Yield the matches of the patterns. A pattern with only labels is a heading of the records below it."""
@@ -206,50 +176,34 @@ class FileRecords(Struct):
         labels = {"", *(path.text for _, path in self.mapping.labels)}  # "" is the name of `{}`
         headings = [pattern for pattern in patterns if labels.issuperset(pattern.names)] if len(patterns) > 1 else []
         heading: dict[str, str] = {}
+        for number, pattern, match in self._line_matches():
+            if pattern in headings:
+                heading |= match.fields
+            elif not headings and self._takes(match.fields, number):  # below a heading, labels are missing
+                if self.note:
+                    self.note(match)
+            else:
+                self.file.is_odd = True  # so the next line like this one is not read by its digits alone
+                place = partial(_field_place, self.file.name, number, match.column)
+                record = heading | match.fields
+                yield Record(record, record, (), {}, place, fields=fields, line=number)
+
+    def _line_matches(self) -> Iterator[tuple[int, LinePattern, LineMatch]]:
+        """Yield each match of a pattern, with the number of its line; a match may be cut off with the file."""
+        patterns = self.mapping.patterns
         for number, line, _, ended in self.file.lines([mark_of(pattern) for pattern in patterns]):
             for pattern in patterns:
-                for found in matches(pattern, line):
-                    if found.end >= len(line) and not ended:
+                for match in matches(pattern, line):
+                    if match.end >= len(line) and not ended:
                         self.whole.say("warning", "the last record is cut off; left out", number)
-                    elif pattern in headings:
-                        heading |= found.fields
-                    elif not headings and self._takes(found.fields, number):  # below a heading, labels are missing
-                        if self.note and self.file.alike:
-                            self.note(self.file.alike, found)
                     else:
-                        self.file.is_odd = True  # so the next line like this one is not read by its digits alone
-                        place = partial(_field_place, self.file.name, number, found.column)
-                        record = heading | found.fields
-                        yield Record(record, record, (), {}, place, fields=fields, line=number)
+                        yield number, pattern, match
             if self.file.alike:
                 self.file.alike.plain()  # nothing else was done with this line
 
 
-def _paths(mapping: FileMapping) -> Iterator[FieldPath]:
-    """Yield the fields that every row must have."""
-    for metric in mapping.metrics:
-        yield from metric.name.fields
-        yield from metric.unit.fields
-        if metric.value and not metric.is_optional:
-            yield metric.value
-    yield from (path for path in (mapping.step, mapping.commit) if path)
-    yield from (path for _, path in (*mapping.labels, *mapping.facts))
-    yield from (path for path, _ in mapping.where)
-
-
 def _field_place(name: str, line: int, column: Callable[[str], int | None], path: Path) -> Place:
     return Location(name, line, column(str(path[0])) if path else None)
-
-
-def _cell_place(name: str, line: int, row: Mapping[str, str], delimiter: str, path: Path) -> Place:
-    """Return the place of a cell; its column is unknown if a cell may have been in quotes."""
-    at, columns = 1, dict[str, int]()
-    for key, cell in row.items():
-        if delimiter in cell or '"' in cell or cells_of(cell, delimiter) != [cell]:
-            return Location(name, line)
-        columns[key] = at
-        at += len(cell) + 1
-    return Location(name, line, columns.get(str(path[0])) if path else None)
 
 
 def _names(data: Any, path: Path) -> str:
@@ -257,44 +211,5 @@ def _names(data: Any, path: Path) -> str:
     for part in path:
         data = data[part]
     if isinstance(data, dict):
-        return f"the names here are {_names_here([*data])}" if data else "this object is empty"
+        return f"the names here are {names_shown([*data])}" if data else "this object is empty"
     return f"here is a list of {len(data)}" if isinstance(data, list) else "here is a single value"
-
-
-def _names_here(names: list[str]) -> str:
-    shown = ", ".join(name[:60] for name in names[:_NAMES_SHOWN])
-    return shown + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "") or "no names"
-
-
-def cells_between(line: str, delimiter: str) -> list[str] | None:
-    """Return the cells of a line: None if a quote is open, an empty list for a rule between the rows of a table."""
-    if delimiter not in _PRINTED:
-        return cells_of(line, delimiter)
-    if _RULE.fullmatch(line):
-        return []
-    if delimiter == " ":
-        return line.split()
-    inner = line.strip().removeprefix("|").removesuffix("|")
-    return [cell.strip() for cell in inner.split("|")] if "|" in line else [line.strip()]
-
-
-def _printed_rows(
-    run: RunBuilder, delimiter: str, is_header: Callable[[list[str]], bool]
-) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the line and the cells of each row of a printed table, which ends at an empty line; headers may repeat."""
-    header: list[str] = []
-    for number, line, _, ended in run.file.lines():
-        cells = cells_between(line, delimiter)
-        if cells and is_header(cells):
-            header = cells
-        elif not line.strip():
-            header = []
-        elif not header or not cells or cells == header:
-            continue
-        elif not ended:
-            run.say("warning", "the last record is cut off; left out", number)
-        elif len(cells) == len(header):
-            yield number, dict(zip(header, cells, strict=True))
-        else:
-            message = f"a row has {len(cells)} cells, and its header has {len(header)} cells; left out"
-            run.say("error", message, number)

@@ -13,10 +13,10 @@ from perfgate.documents.json import load_json
 from perfgate.mappings.choose import read_with_mappings
 from perfgate.mappings.document import load_mappings
 from perfgate.mappings.mapping_item import DELIMITERS
-from perfgate.mappings.record_source import cells_between
 from perfgate.mappings.suggested_fields import DraftMetric, MappingDraft
 from perfgate.mappings.suggested_lines import of_lines
 from perfgate.mappings.suggested_tables import of_document, of_records
+from perfgate.mappings.table_rows import cells_between
 from perfgate.mappings.units import NO_UNIT
 from perfgate.readers.line_blocks import clean, is_json
 from perfgate.readers.text import InputFile, Source
@@ -98,24 +98,32 @@ def _of_table(lines: list[str]) -> MappingDraft | None:
     shown = [line.rstrip("\r") for line in lines if not line.startswith("#")]
     for name, delimiter in DELIMITERS.items():
         for begin in range(min(_FIRST_LINES, len(shown))):
-            header = cells_between(shown[begin], delimiter)
-            if not header or len(header) < 2 or len({*header}) < len(header):
-                continue
-            # [] is a line between rows, such as `---`; None is a row with an open quote.
-            rows = [cells for line in shown[begin:] if (cells := cells_between(line, delimiter)) != []]
-            first = rows[:_FIRST_LINES]
-            fitting = sum(row is not None and len(row) == len(header) for row in first)
-            if all(number(cell) is None for row in rows[1:3] for cell in row or ()):
-                continue  # a title, and more text below it
-            named = header[1:] if not header[0] else header  # pandas writes an index without a name
             least = 2 if begin == 0 else 3  # a header that is not the first line needs two rows
-            if fitting < max(least, _MOSTLY * len(first)) or not all(map(_HEADER.fullmatch, named)):
-                continue
-            records = [dict(zip(header, row, strict=True)) for row in rows[1:] if row and len(row) == len(header)]
-            filled = [{key: cell for key, cell in row.items() if key and cell.strip()} for row in records]
-            if draft := of_records("csv", name, filled):
+            records = _table_records(shown[begin:], delimiter, least)
+            if records and (draft := of_records("csv", name, records)):
                 return draft
     return None
+
+
+def _table_records(lines: list[str], delimiter: str, least: int) -> list[dict[str, str]]:
+    """Return the rows of a table whose header is the first line, without empty cells; nothing for another text.
+
+    `least`: the least number of lines with as many cells as the header.
+    """
+    header = cells_between(lines[0], delimiter) or []
+    named = header[1:] if header[:1] == [""] else header  # pandas writes an index without a name
+    if len(header) < 2 or len({*header}) < len(header) or not all(map(_HEADER.fullmatch, named)):
+        return []
+    # [] is a line between rows, such as `---`; None is a row with an open quote.
+    rows = [cells for cells in (cells_between(line, delimiter) for line in lines) if cells != []]
+    if all(number(cell) is None for row in rows[1:3] for cell in row or ()):
+        return []  # a title, and more text below it
+    records = [dict(zip(header, row, strict=True)) for row in rows if row and len(row) == len(header)]
+    first = rows[:_FIRST_LINES]
+    fitting = [row for row in first if row and len(row) == len(header)]
+    if len(fitting) < max(least, _MOSTLY * len(first)):
+        return []
+    return [{key: cell for key, cell in row.items() if key and cell.strip()} for row in records[1:]]
 
 
 def _yaml(draft: MappingDraft, files: str) -> list[str]:

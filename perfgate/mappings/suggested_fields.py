@@ -211,7 +211,8 @@ def _role_of_numbers(name: str, numbers: Sequence[float]) -> Role:
     A whole number without a unit is a label, unless its name is that of a count, a step or an id.
     """
     whole = all(value == int(value) for value in numbers if abs(value) < 1e300)  # int() fails for an infinite one
-    if _STEPS.fullmatch(name) and whole and numbers[0] < numbers[-1] and numbers == sorted(numbers):
+    is_step, is_unmeasured = _STEPS.fullmatch(name), is_ignored(name)
+    if is_step and whole and numbers[0] < numbers[-1] and numbers == sorted(numbers):
         return "step"
     # 0, 1, 2, ... or 1, 2, 3, ..., which may begin again.
     counts_up = numbers[0] in (0, 1) and all(two in (one + 1, numbers[0]) for one, two in pairwise(numbers))
@@ -219,12 +220,13 @@ def _role_of_numbers(name: str, numbers: Sequence[float]) -> Role:
         return "repetition"
     if _SIZE.fullmatch(name) and len(numbers) > 1 and all(one < two for one, two in pairwise(numbers)):
         return "label"
-    if whole and _COUNTS.fullmatch(name) is None and written_unit(name) is None:
-        # Whole numbers over 1e9 are times in seconds since 1970, or ids.
-        return "ignore" if _IGNORED.fullmatch(name) or min(numbers) > 1e9 or _STEPS.fullmatch(name) else "label"
-    if whole and _CONDITION_WORDS.fullmatch(name) and written_unit(name) is None:
-        return "label"
-    return "ignore" if _IGNORED.fullmatch(name) or (name in ("time", "ts") and min(numbers) > 1e9) else "metric"
+    is_large = min(numbers) > 1e9  # times in seconds since 1970, or ids
+    if whole and written_unit(name) is None:
+        if not _COUNTS.fullmatch(name):
+            return "ignore" if is_unmeasured or is_large or is_step else "label"
+        if _CONDITION_WORDS.fullmatch(name):
+            return "label"
+    return "ignore" if is_unmeasured or (name in ("time", "ts") and is_large) else "metric"
 
 
 def better_of(name: str) -> str | None:

@@ -61,12 +61,16 @@ class _AlikeLines(Struct, frozen=True):
 
 
 class _NumberInLine(Struct, frozen=True):
-    """A number of a line: its place, its name, and its unit; the name is empty for a number of no interest."""
+    """A number of a line: its place, its name, its unit and its kind; name and kind are empty if it is of no interest.
+
+    A kind is `metric`, `label` or `step`.
+    """
 
     start: int
     end: int
     name: str
     unit: str
+    kind: str
     #: The beginning of its name, and the end of its unit.
     first: int
     last: int
@@ -142,24 +146,31 @@ def _shape(word: str) -> str:
 def _alike(found: Sequence[Sequence[str]], shapes: Sequence[str]) -> _AlikeLines:
     """Join lines that are alike. `found`: the words of each line. `shapes`: the shape of each word."""
     marks, words, numbers = {_FIRST_MARK: ""}, list[str](), list[list[float]]()
-    for place, (word, shape) in enumerate(zip(found[0], shapes, strict=True)):
+    for place, shape in enumerate(shapes):
         column = [line[place] for line in found]
-        if shape not in ("word", "digits"):
-            by_number = zip(*map(_NUMBER.findall, column), strict=False)
-            numbers += [[float(text.replace(",", "")) for text in one] for one in by_number]
-            words.append(word)
+        if shape in ("word", "digits"):
+            words.append(_marked(column, shape, marks))
             continue
-        varies = shape == "digits" or len({*column}) > 1
-        is_name = shape == "word" or all(map(_WITH_DIGITS.fullmatch, column))
-        before, name = _named([one.strip(_SIGNS) for one in column]) if varies else ("", "")
-        mark = _FIRST_MARK
-        if name and is_name and len({*column}) <= _MOST_VALUES and len(marks) <= _MOST_WORDS:
-            mark = chr(ord(_FIRST_MARK) + len(marks))
-            same = sum(known.startswith(name) for known in marks.values())
-            marks[mark] = name + (f"_{same + 1}" if same else "")
-        core = word.strip(_SIGNS).removeprefix(before)
-        words.append(word.replace(core, mark, 1) if varies and core else word)
+        words.append(column[0])
+        by_number = zip(*map(_NUMBER.findall, column), strict=False)
+        numbers += [[float(text.replace(",", "")) for text in texts] for texts in by_number]
     return _AlikeLines(" ".join(words), marks, len(found), numbers)
+
+
+def _marked(column: Sequence[str], shape: str, marks: dict[str, str]) -> str:
+    """Return a word of alike lines, with a mark for the part that varies; `marks` gets its name if it is a label."""
+    word, count = column[0], len({*column})
+    if shape == "word" and count == 1:
+        return word
+    before, name = _named([one.strip(_SIGNS) for one in column])
+    is_name = shape == "word" or all(map(_WITH_DIGITS.fullmatch, column))
+    mark = _FIRST_MARK
+    if name and is_name and count <= _MOST_VALUES and len(marks) <= _MOST_WORDS:
+        mark = chr(ord(_FIRST_MARK) + len(marks))
+        same = [known for known in marks.values() if known.startswith(name)]
+        marks[mark] = f"{name}_{len(same) + 1}" if same else name
+    core = word.strip(_SIGNS).removeprefix(before)
+    return word.replace(core, mark, 1) if core else word
 
 
 def _named(values: Sequence[str]) -> tuple[str, str]:
@@ -177,82 +188,84 @@ def _named(values: Sequence[str]) -> tuple[str, str]:
 def _of_alike(lines: _AlikeLines) -> MappingDraft | None:
     """Return a mapping for lines that are alike; words that vary are labels of their metrics."""
     line = lines.sample
-    numbers = _numbers(line)
-    measured = dict(zip([one.start for one in numbers], lines.numbers, strict=False))
-    kinds = {one.start: _kind(one, measured.get(one.start, [])) for one in numbers}
-    named = [one for one in numbers if kinds[one.start]]
-    by_kind = {kind: [one for one in named if kinds[one.start] == kind] for kind in ("metric", "label", "step")}
-    if not by_kind["metric"]:
+    numbers = _numbers(lines)
+    named = [one for one in numbers if one.kind]
+    metrics, labels, steps = ([one for one in named if one.kind == kind] for kind in ("metric", "label", "step"))
+    if not metrics:
         return None
     # The pattern is the part of the line from the first named number or label to the last one.
     # `words`: where a mark stands for a word that is a label.
     words = [place for place, char in enumerate(line) if char > _FIRST_MARK]
     begin, end = min([named[0].first, *words]), max([named[-1].last, *(place + 1 for place in words)])
     begin = 0 if begin in words else begin  # a label at its beginning would match any word
-    pattern, at = "", begin
+    parts, place = [], begin
     for one in numbers:
         if one.start >= begin and one.end <= end:
-            pattern += line[at : one.start] + (f"{{{one.name}}}" if kinds[one.start] else "{}")
-            at = one.end
-    pattern += line[at:end]
+            parts += [line[place : one.start], f"{{{one.name}}}" if one.kind else "{}"]
+            place = one.end
+    pattern = "".join([*parts, line[place:end]])
     if not words and len(re.findall(r"[A-Za-z]", re.sub(r"\{[^}]*\}", "", pattern))) < _LEAST_LETTERS:
         return None  # many other lines would be like it
     for mark, name in lines.names.items():
         pattern = pattern.replace(mark, f"{{{name}}}")
-    labels = [*filter(None, lines.names.values()), *(one.name for one in by_kind["label"])]
+    names = [*filter(None, lines.names.values()), *(one.name for one in labels)]
     return MappingDraft(
         "lines",
         re.sub(r"[ \t]+", " ", pattern),
-        [
-            DraftMetric(one.name, one.unit, better_of(one.name) if one.unit == NO_UNIT else None)
-            for one in by_kind["metric"]
-        ],
-        labels={name: name for name in labels},
-        step=by_kind["step"][0].name if by_kind["step"] else "",
+        [DraftMetric(one.name, one.unit, better_of(one.name) if one.unit == NO_UNIT else None) for one in metrics],
+        labels={name: name for name in names},
+        step=steps[0].name if steps else "",
         skipped=len(numbers) - len(named),
     )
 
 
-def _kind(one: _NumberInLine, values: Sequence[float]) -> str:
+def _kind(name: str, unit: str, values: Sequence[float]) -> str:
     """Return what a number of a line is: `metric`, `label` or `step`; empty if it is of no interest.
 
     A number that counts the lines is a step. Another one without a unit is a label if its name has one letter or is
     that of a load, such as a batch size. Whole numbers without a unit are metrics only if their name counts something.
     """
-    if not one.name or _STEP.fullmatch(one.name):
-        return "step" if one.name else ""
-    if len(one.name) == 1 or (one.unit == NO_UNIT and is_load(one.name)):
-        is_counter = len(values) >= _COUNTED and all(b == a + 1 for a, b in pairwise(values))
-        if is_counter or one.unit == NO_UNIT:
-            return "step" if is_counter else "label"
+    if not name or _STEP.fullmatch(name):
+        return "step" if name else ""
+    has_unit = unit != NO_UNIT
+    if len(name) == 1 or (is_load(name) and not has_unit):
+        if len(values) >= _COUNTED and all(two == one + 1 for one, two in pairwise(values)):
+            return "step"
+        if not has_unit:
+            return "label"
+    if has_unit or is_count(name):
+        return "metric"
     is_whole = all(value == int(value) for value in values if abs(value) < 1e300)
-    is_measured = one.unit != NO_UNIT or not (is_whole or is_ignored(one.name)) or is_count(one.name)
-    return "metric" if is_measured else ""
+    return "" if is_whole or is_ignored(name) else "metric"
 
 
-def _numbers(line: str) -> list[_NumberInLine]:
-    """Return the numbers of a line from left to right; no two have the same name."""
+def _numbers(lines: _AlikeLines) -> list[_NumberInLine]:
+    """Return the numbers of the sample from left to right; no two have the same name."""
     found: list[_NumberInLine] = []
-    taken: set[str] = set()
-    last = 0
-    for match in _NUMBER.finditer(line):
-        start, end = match.span()
-        word = _NAME.search(line[last:start])
-        unit = _UNIT.match(line, end)
-        written = unit[1] if unit and unit_of_text(unit[1]) else ""
-        if word and written and found and not found[-1].name and line[last:start].strip() == word[1]:
-            word = None  # the unit of the number before: `822 iters 1855.29 ns/iter`
-        name = _name(line[last:start], word[1] if word else "", written)
-        if end < len(line) and line[end].isalpha() and not written:
-            name = ""  # the number is a part of a word
-        while name in taken:
-            name += "_2"
-        taken |= {name} if name else set()
-        first = last + word.start() if word and name else start
-        last = unit.end() if written and unit else end
-        own_unit = written or (written_unit(name) if name else None) or NO_UNIT
-        found.append(_NumberInLine(start, end, name, own_unit, first, last))
+    values = iter(lines.numbers)
+    for match in _NUMBER.finditer(lines.sample):
+        found.append(_number(match, found, next(values, [])))
     return found
+
+
+def _number(match: re.Match[str], found: Sequence[_NumberInLine], values: Sequence[float]) -> _NumberInLine:
+    """Return a number of a line. `found`: the numbers before it. `values`: its values in all lines that are alike."""
+    line, (start, end) = match.string, match.span()
+    before = line[found[-1].last : start] if found else line[:start]
+    word, unit = _NAME.search(before), _UNIT.match(line, end)
+    if unit and not unit_of_text(unit[1]):
+        unit = None
+    if word and unit and found and not found[-1].name and before.strip() == word[1]:
+        word = None  # the unit of the number before: `822 iters 1855.29 ns/iter`
+    name = _name(before, word[1] if word else "", unit[1] if unit else "")
+    if line[end : end + 1].isalpha() and not unit:
+        name = ""  # the number is a part of a word
+    while name and any(one.name == name for one in found):
+        name += "_2"
+    written = unit[1] if unit else (name and written_unit(name)) or NO_UNIT
+    first = start - len(before) + word.start() if word and name else start
+    last = unit.end() if unit else end
+    return _NumberInLine(start, end, name, written, _kind(name, written, values), first, last)
 
 
 def _name(before: str, word: str, written: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -83,18 +83,18 @@ def _record_sets(data: Any, path: str = "$", depth: int = 0) -> Iterator[tuple[s
 
 def _members(data: Mapping[str, Any], path: str) -> Iterator[tuple[str, _Records]]:
     """Yield the members of an object, and the members of these, as records whose keys are labels, if they are alike."""
-    members = [one for one in data.values() if isinstance(one, dict)]
-    if not len(members) == len(data) > 1:
+    members = [*data.values()]
+    if len(members) < 2 or not all(isinstance(member, dict) for member in members):
         return
     last = path.rpartition(".")[2].strip('"')
     plural = ("models", "ops", "kernels", "configs", "layers", "devices", "operators")
     name = last[:-1] if last in plural else "name"  # `model` for the keys of `models`
     if _are_alike(members):
         yield f"{path}.{{{name}}}", members
-    inner = [one for member in members for one in member.values()]
-    records = [one for one in inner if isinstance(one, dict)]
+    inner = [(key, record) for member in members for key, record in member.items()]
+    records = [record for _, record in inner if isinstance(record, dict)]
     if len(records) == len(inner) > len(members) and _are_alike(records):
-        kind = "dtype" if all(_DTYPE.match(key) for member in members for key in member) else "variant"
+        kind = "dtype" if all(_DTYPE.match(key) for key, _ in inner) else "variant"
         yield f"{path}.{{{name}}}.{{{kind}}}", records
 
 
@@ -134,13 +134,16 @@ def of_records(kind: FileKind, source: str, records: _Records) -> MappingDraft |
 
 def _with_numbers(records: _Records) -> tuple[dict[str, list[str]], _Records]:
     """Return the field with the kinds of records that are measured, and their records; no field if all records are."""
-    for one in fields_of(records):
-        is_kind = one.name in _KINDS and len(one.path) == 1
-        kinds = [value for value in dict.fromkeys(one.values) if isinstance(value, str)] if is_kind else []
-        of_kind = {value: [record for record in records if record.get(one.name) == value] for value in kinds}
-        measured = [value for value, own in of_kind.items() if _score(own)]
-        if measured and len(measured) < len(kinds):
-            return {one.name: measured}, [record for record in records if record.get(one.name) in measured]
+    for field in fields_of(records):
+        if field.name not in _KINDS or len(field.path) > 1:
+            continue
+        of_kind: dict[str, list[Mapping[str, Any]]] = {}
+        for record in records:
+            if isinstance(kind := record.get(field.name), str):
+                of_kind.setdefault(kind, []).append(record)
+        measured = [kind for kind, own in of_kind.items() if _score(own)]
+        if 0 < len(measured) < len(of_kind):
+            return {field.name: measured}, [record for record in records if record.get(field.name) in measured]
     return {}, records
 
 
@@ -201,30 +204,40 @@ def _keys(data: Mapping[str, Any], path: str) -> MappingDraft | None:
     """Return a mapping for an object whose keys are metrics; None if it is something else."""
     roles = {key: role_of(FieldValues((key,), [value])) for key, value in data.items()}
     metrics = [key for key, value in data.items() if is_measured(value)]
-    others = {key: f"{path}.{path_text(key)}" for key in data if key not in metrics}
+    others = [_Member(f"{path}.{path_text(key)}", key, data[key]) for key in data if key not in metrics]
     if not metrics or any(roles[key] != "metric" for key in metrics):
         return None
-    if any(isinstance(data[key], dict | list) for key in others):
-        return None
     with_unit = [key for key in metrics if isinstance(data[key], str) and number(data[key]) is None]
-    if with_unit and len(with_unit) < len(metrics):  # the one unit of the mapping is for all keys
+    # The one unit of the mapping is for all keys.
+    if 0 < len(with_unit) < len(metrics) or any(isinstance(member.value, dict | list) for member in others):
         return None
     units = {IN_VALUE if with_unit else written_unit(key) for key in metrics}
-    gpu = next((own for key, own in others.items() if is_gpu(key, data[key])), "")
-    commit = next((own for key, own in others.items() if is_commit(key, data[key])), "")
-    ignored = {key: own for key, own in others.items() if own not in (gpu, commit)}
-    labels = {key: own for key, own in ignored.items() if roles[key] == "label"}
+    gpu, commit = _first(others, is_gpu), _first(others, is_commit)
+    rest = [member for member in others if member.path not in (gpu, commit)]
     source = f"{path}.{{metric}}"
     return MappingDraft(
         "json",
         # A path from the document needs no `$.`, except for the members of the document itself.
         source if path == "$" else source.removeprefix("$."),
         unit=(units.pop() if len(units) == 1 else None) or FROM_NAME,
-        labels=labels,
+        labels={member.key: member.path for member in rest if roles[member.key] == "label"},
         facts={"gpu": gpu} if gpu else {},
         commit=commit,
-        ignore=[key for key in ignored if key not in labels],
+        ignore=[member.key for member in rest if roles[member.key] != "label"],
     )
+
+
+class _Member(NamedTuple):
+    """A member of an object: its path, its key and its value."""
+
+    path: str
+    key: str
+    value: Any
+
+
+def _first(members: Iterable[_Member], is_wanted: Callable[[str, Any], bool]) -> str:
+    """Return the path of the first member that is wanted, by its key and its value; empty if there is none."""
+    return next((member.path for member in members if is_wanted(member.key, member.value)), "")
 
 
 def _with_top(draft: MappingDraft, data: Any, path: str) -> MappingDraft:
@@ -234,18 +247,13 @@ def _with_top(draft: MappingDraft, data: Any, path: str) -> MappingDraft:
     """
     if path == "$" or not isinstance(data, dict):
         return draft
-    facts, commit, labels = dict(draft.facts), draft.commit, dict(draft.labels)
-    for key, value in data.items():
-        own = f"$.{path_text(key)}"
-        for inner, name in value.items() if isinstance(value, dict) else ():
-            if is_gpu(inner, name):
-                facts.setdefault("gpu", f"{own}.{path_text(inner)}")
-            elif is_commit(inner, name):
-                commit = commit or f"{own}.{path_text(inner)}"
-        if is_gpu(key, value):
-            facts["gpu"] = own
-        elif is_commit(key, value):
-            commit = own
-        elif isinstance(value, str | bool) and key not in labels and is_condition(key):
-            labels[key] = own
-    return replace(draft, labels=labels, facts=facts, commit=commit)
+    top = [_Member(f"$.{path_text(key)}", key, value) for key, value in data.items()]
+    objects = [member for member in top if isinstance(member.value, dict)]
+    inner = [_Member(f"{o.path}.{path_text(key)}", key, value) for o in objects for key, value in o.value.items()]
+    gpu = _first(top, is_gpu) or draft.facts.get("gpu") or _first(inner, is_gpu)
+    commit = _first(top, is_commit) or draft.commit or _first(inner, is_commit)
+    labels = dict(draft.labels)
+    for place, key, value in top:
+        if isinstance(value, str | bool) and is_condition(key) and place not in (gpu, commit):
+            labels.setdefault(key, place)
+    return replace(draft, labels=labels, facts={"gpu": gpu} if gpu else {}, commit=commit)

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 from perfgate.core import fact_text
 from perfgate.core.file_mappings import FieldPath, FileMapping
 from perfgate.mappings.line_patterns import LineMatch
+from perfgate.mappings.paths import used_paths
 from perfgate.mappings.record_source import Record
 from perfgate.readers.alike_lines import AlikeLines
 from perfgate.readers.builder import RunBuilder
@@ -48,13 +49,9 @@ class Fingerprints(Struct):
     _used: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        mapping = self.mapping
-        paths = [path for _, path in (*mapping.labels, *mapping.facts)]
-        paths += [path for path, _ in mapping.where]
-        paths += [path for path in (mapping.step, mapping.commit) if path]
-        for metric in mapping.metrics:
-            paths += [*metric.name.fields, *metric.unit.fields, *([metric.value] if metric.value else [])]
-        self._used = frozenset(".".join(map(str, path.steps)) for path in paths) | mapping.ignore
+        self._used = (
+            frozenset(".".join(map(str, path.steps)) for path in used_paths(self.mapping)) | self.mapping.ignore
+        )
 
     def difference(self, identity: Hashable, record: Record) -> str | None:
         """Return in which field a record differs from the first one of its identity; None if it is a repetition."""
@@ -150,23 +147,17 @@ class UsualRecords:
         `data`: the record. `line`: the line on which it is. `last_step`: the step of the record before, which a line
         without a step belongs to.
         """
-        example = self._examples.get(labels) if (labels := self._labels(data)) is not None else None
+        labels = self._labels(data)
+        example = self._examples.get(labels) if labels is not None else None
         if example is None or not self._is_like(data, example):
             return None
-        values = []
-        for name, least, _ in example.columns:
-            value = data[name]
-            if type(value) is str:
-                value = number(value)
-            if type(value) not in (float, int) or not least <= value <= _LARGEST:
-                return None
-            values.append(float(value))
-        step = last_step
+        values = _values(data, example)
+        step: int | None = last_step
+        if self._step is not None and (self._step in data or not self._is_lines):
+            step = _whole(data.get(self._step))
+        if values is None or step is None:
+            return None
         if self._step is not None:
-            found = last_step if self._is_lines and self._step not in data else _whole(data.get(self._step))
-            if found is None:
-                return None
-            step = found
             self._samples.count("step", step, line)
             if self._samples.run is not example.run:  # the step began a new run
                 return None
@@ -221,6 +212,19 @@ class UsualRecords:
             if value is not before and (type(value) is not type(before) or _may_matter(value, before)):
                 return False
         return True
+
+
+def _values(data: Mapping[str, Any], example: _Example) -> list[float] | None:
+    """Return the values of a record like an example; None if one of them cannot be a measurement."""
+    values = []
+    for name, least, _ in example.columns:
+        value = data[name]
+        if type(value) is str:
+            value = number(value)
+        if type(value) not in (float, int) or not least <= value <= _LARGEST:
+            return None
+        values.append(float(value))
+    return values
 
 
 def _same_paths(mapping: FileMapping) -> list[FieldPath]:
