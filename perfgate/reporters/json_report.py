@@ -10,7 +10,7 @@ import msgspec
 from perfgate.core import NO_STEP, Report, Verdict
 from perfgate.core.causes import Cause, CauseKind, CauseMetric, CauseReport, PlaceTime, RankTime
 from perfgate.core.verdicts import verdict_ids
-from perfgate.reporters.plain_json import encode, in_order, members_of, picked, present, problem
+from perfgate.reporters.plain_json import encode, in_order, members_of, picked, present, problem, without_empty
 from perfgate.words import answer
 
 
@@ -51,14 +51,13 @@ class CauseSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def documents(found: CauseReport) -> dict[str, Any]:
     """Return two members of a JSON report: `causes`, and `cause_summary` with the change of the step."""
-    summary = picked(found, *CauseSummary.__struct_fields__)
-    summary = {name: value for name, value in summary.items() if value or name not in ("tree", "ranks")}
     causes = [
-        {name: getattr(one, name, None) for name in CauseDocument.__struct_fields__}  # a Cause has no `path`
-        | {"where": "/".join(one.where), "path": one.where}
-        for one in found.causes
+        {name: getattr(cause, name, None) for name in CauseDocument.__struct_fields__}  # a Cause has no `path`
+        | {"where": "/".join(cause.where), "path": cause.where}
+        for cause in found.causes
     ]
-    return {"causes": causes, "cause_summary": summary}
+    summary = picked(found, *CauseSummary.__struct_fields__)
+    return {"causes": causes, "cause_summary": without_empty(summary, "tree", "ranks")}
 
 
 def from_documents(causes: Sequence[CauseDocument], summary: CauseSummary | None) -> CauseReport | None:
@@ -66,7 +65,7 @@ def from_documents(causes: Sequence[CauseDocument], summary: CauseSummary | None
     if summary is None:
         return None
     names = [name for name in Cause.__struct_fields__ if name != "where"]
-    found = [Cause(where=one.path, **picked(one, *names)) for one in causes]
+    found = [Cause(where=cause.path, **picked(cause, *names)) for cause in causes]
     return CauseReport(tuple(found), **picked(summary, *CauseSummary.__struct_fields__))
 
 
@@ -79,32 +78,30 @@ _FIRST = (
 )
 #: Fields that are absent if there is nothing to say, as in older reports.
 _OPTIONAL = ("at_worst", "not_excluded", "noise", "owner", "quarantine", "pooled", "attribution", "calculation")
-#: Details that are absent if there are none, as in older reports.
-_RARE = ("sweeps", "machine")
 _VERDICT_FIELDS = (*_FIRST, *(name for name in Verdict.__struct_fields__ if name not in _FIRST))
 
 
 def render(report: Report) -> str:
     """Return the report as indented JSON with a final newline. The verdicts are in the order of the rules."""
-    details, policy = members_of(report.details), members_of(report.policy)
-    explained = {name for cause in report.causes.causes for name in cause.verdicts} if report.causes else set()
+    causes = report.causes.causes if report.causes else ()
+    explained = {name for cause in causes for name in cause.verdicts}
+    verdicts = list(map(_verdict, report.verdicts))
+    for name, verdict in zip(verdict_ids(report.verdicts), verdicts, strict=True):
+        if name in explained:
+            verdict["id"] = name
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "outcome": report.outcome,
         "exit_code": report.exit_code,
         "counts": report.counts,
-        "verdicts": [
-            _verdict(verdict) | ({"id": name} if name in explained else {})
-            for verdict, name in zip(report.verdicts, verdict_ids(report.verdicts), strict=True)
-        ],
+        "verdicts": verdicts,
         "problems": [{**problem(found), "excerpt": found.excerpt} for found in report.problems],
         "inputs": report.inputs,
         "environment": in_order(report.environment),
-        # The working tree and older reports have no commit.
-        "policy": {name: value for name, value in policy.items() if value is not None or name != "commit"},
+        "policy": without_empty(members_of(report.policy), "commit"),  # the working tree and older reports have none
         **picked(report, "suite", "baseline"),
         "approve_command": report.accept.command,
-        "evidence": {name: value for name, value in details.items() if value or name not in _RARE},
+        "evidence": without_empty(members_of(report.details), "sweeps", "machine"),  # absent in older reports, too
     }
     if report.accept != NO_STEP and report.accept.action != "other":  # `other`: of an older report, without parts
         document["accept"] = report.accept
@@ -112,7 +109,8 @@ def render(report: Report) -> str:
     if report.causes is not None:
         document |= documents(report.causes)
     document |= present(report, "identical", "coverage", "unknown_facts", "fact_changes", "unruled")
-    document |= {"unruled_count": report.unruled_count} if report.unruled else {}
+    if report.unruled:
+        document["unruled_count"] = report.unruled_count
     return encode(document)
 
 
@@ -122,7 +120,5 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     values |= {"next_step": answer.next_step(verdict.next_step), "next": verdict.next_step}
     if verdict.next_step == NO_STEP or verdict.next_step.action == "other":
         del values["next"]
-    for name in ("doubtful", "work"):  # absent in older reports
-        if not getattr(verdict, name):
-            del values[name]
-    return {**values, "labels": in_order(verdict.labels), "member": in_order(verdict.member)}
+    values |= {"labels": in_order(verdict.labels), "member": in_order(verdict.member)}
+    return without_empty(values, "doubtful", "work")  # absent in older reports, too

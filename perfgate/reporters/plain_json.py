@@ -78,6 +78,11 @@ def present(value: object, *names: str) -> dict[str, Any]:
     return {name: found for name in names if (found := getattr(value, name))}
 
 
+def without_empty(members: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the members without those of these names that are empty."""
+    return {name: value for name, value in members.items() if value or name not in names}
+
+
 def members_of(value: Struct, *last: str) -> dict[str, Any]:
     """Return the fields of a struct by name, with the fields `last` at the end."""
     return picked(value, *(name for name in value.__struct_fields__ if name not in last), *last)
@@ -104,37 +109,45 @@ def _text(value: Any, line: str, lists: _Lists, *, ordered: bool = False) -> str
     """Return the value as JSON. `line` is a line break and the indentation of the value.
 
     Lone surrogates become visible escapes, because UTF-8 has none. A mapping in a struct is `ordered`: sorted by names.
-    `lists` keeps the texts of lists of numbers, because many verdicts may be about one series.
     """
-    kind = type(value)
+    kind, inner = type(value), f"{line}  "
     if kind in _SCALARS:
         return _JSON(stable(value) if kind is float else value).decode()
     if isinstance(value, str):
         return _JSON(value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()).decode()
-    inner, ends = f"{line}  ", "{}"
     if isinstance(value, list | tuple):
-        whole, known = value, lists.get(id(value))
-        if known is not None:
-            return known[1]
-        kinds, ends = set(map(type, value)), "[]"  # nearly all items are samples or their steps
-        if kinds == {float} and min(value) > -1e12 and max(value) < 1e12 and isfinite(sum(value)):
-            # `stable` for all items at once; a NaN, which `min` and `max` may miss, makes the sum a NaN. From here on
-            # they are written like whole numbers, which need no rounding.
-            kinds, value = {int}, rounded(value, 12)
-        if kinds == {int}:
-            lists[id(whole)] = whole, _JSON(value).decode().replace(",", ", ")
-            return lists[id(whole)][1]
-        items = [_text(item, inner, lists) for item in value]
-        if kinds <= {int, float} and "null" not in items:
-            inner, line = "", ""  # all on one line
-    elif isinstance(value, Struct):
+        return _list_text(value, line, lists)
+    if isinstance(value, Struct):
         items = [text + _text(getattr(value, name), inner, lists, ordered=True) for name, text in _names(type(value))]
     elif isinstance(value, Mapping):
         members = in_order(value) if ordered and len(value) > 1 else value
         items = [f"{_text(name, inner, lists)}: {_text(item, inner, lists)}" for name, item in members.items()]
     else:
         return _JSON(value).decode()
-    return f"{ends[0]}{inner}{(',' + (inner or ' ')).join(items)}{line}{ends[1]}" if items else ends
+    return f"{{{inner}{f',{inner}'.join(items)}{line}}}" if items else "{}"
+
+
+def _list_text(values: Sequence[Any], line: str, lists: _Lists) -> str:
+    """Return a list as JSON; one of numbers is on one line. Nearly all items are samples or their steps.
+
+    `lists` keeps the texts of lists of numbers, because many verdicts may be about one series.
+    """
+    if id(values) in lists:
+        return lists[id(values)][1]
+    kinds, numbers = set(map(type, values)), None
+    if kinds == {int}:
+        numbers = values
+    elif kinds == {float} and min(values) > -1e12 and max(values) < 1e12 and isfinite(sum(values)):
+        # `stable` for all items at once; a NaN, which `min` and `max` may miss, makes the sum a NaN.
+        numbers = rounded(values, 12)
+    if numbers is not None:
+        lists[id(values)] = values, _JSON(numbers).decode().replace(",", ", ")
+        return lists[id(values)][1]
+    inner = f"{line}  "
+    items = [_text(item, inner, lists) for item in values]
+    if kinds <= {int, float} and "null" not in items:
+        return f"[{', '.join(items)}]"
+    return f"[{inner}{f',{inner}'.join(items)}{line}]"
 
 
 def render_json(runs: Sequence[RunSummary]) -> str:
@@ -146,19 +159,20 @@ def _run(run: RunSummary) -> dict[str, Any]:
     return {
         "source": run.source,
         **({} if run.part is None else {"part": run.part}),
-        **picked(run, "format", "recognised_by"),
-        "environment": dict(run.environment),
-        "series": [_series(summary) for summary in run.series],
-        "problems": [problem(found) for found in run.problems],
+        **picked(run, "format", "recognised_by", "environment"),
+        "series": list(map(_series, run.series)),
+        "problems": list(map(problem, run.problems)),
         **present(run, "coverage"),
     }
 
 
 def _series(one: SeriesSummary) -> dict[str, Any]:
-    row = {"metric": one.key.metric, "labels": dict(one.key.labels), **picked(one, "unit", "kind", "n")}
-    row |= {"statistics": dict(one.statistics), **present(one, "printed_as")}
-    if other := synonyms(one.key.metric):
-        row["also_called"] = list(other)
+    row = {"metric": one.key.metric, "labels": dict(one.key.labels), **picked(one, "unit", "kind", "n", "statistics")}
+    row |= present(one, "printed_as")
+    if others := synonyms(one.key.metric):
+        row["also_called"] = others
     if one.warmup_steps is not None:
         row["warmup"] = {"steps": one.warmup_steps, "time": one.warmup_time}
-    return row if one.values is None else {**row, "values": list(one.values)}
+    if one.values is not None:
+        row["values"] = one.values
+    return row

@@ -139,25 +139,29 @@ def _with_outcomes_of_today(data: dict[str, Any]) -> dict[str, Any]:
     exclude `at_worst`.
     """
     data = dict(data)
-    verdicts, policy, problems = (data.get(name) for name in ("verdicts", "policy", "problems"))
+    verdicts, policy = data.get("verdicts"), data.get("policy")
     if isinstance(verdicts, list):
-        data["verdicts"] = [_of_today(one) if isinstance(one, dict) else one for one in verdicts]
+        data["verdicts"] = list(map(_of_today, verdicts))
     if isinstance(policy, dict) and policy.get("own_outcome") in _OLDER:  # its exit code is not stored
         data["policy"] = {**policy, "own_outcome": "undecided"}
     if data.get("outcome") in _OLDER:
-        errors = [one for one in problems or () if isinstance(one, dict) and one.get("severity") == "error"]
-        data["outcome"] = "pass" if data.get("exit_code") == 0 else "error" if errors else "undecided"
+        severities = [one.get("severity") for one in data.get("problems") or () if isinstance(one, dict)]
+        data["outcome"] = "error" if "error" in severities else "undecided"
+        if data.get("exit_code") == 0:
+            data["outcome"] = "pass"
     return data
 
 
-def _of_today(verdict: dict[str, Any]) -> dict[str, Any]:
-    if verdict.get("outcome") == "suspect":
+def _of_today(verdict: Any) -> Any:
+    outcome = verdict.get("outcome") if isinstance(verdict, dict) else None
+    if outcome == "suspect":
         return {**verdict, "outcome": "undecided", "suspect": True}
-    if verdict.get("outcome") != "inconclusive":
+    if outcome != "inconclusive":
         return verdict
+    if verdict.get("exit_code") == 1:
+        return {**verdict, "outcome": "fail"}
     is_kept = verdict.get("exit_code") == 0 and verdict.get("reason") not in BROKEN_PROMISES
-    outcome = "fail" if verdict.get("exit_code") == 1 else "pass" if is_kept else "undecided"
-    return {**verdict, "outcome": outcome}
+    return {**verdict, "outcome": "pass" if is_kept else "undecided"}
 
 
 def _with_steps(data: dict[str, Any]) -> dict[str, Any]:
@@ -227,16 +231,20 @@ def _beyond_bounds(value: Any, path: Path = ()) -> Iterator[Path]:
 
 def _difference(given: Any, written: Any, path: Path = ()) -> Path | None:
     """Return the first place where two documents differ: an unknown or absent field, or another value."""
+    members: dict[str | int, tuple[Any, Any]]
     if isinstance(given, dict) and isinstance(written, dict):
-        names = [*given, *(name for name in written if name not in given)]
-        pairs = [(given.get(name, _ABSENT), written.get(name, _ABSENT), (*path, name)) for name in names]
+        members = {name: (given.get(name, _ABSENT), written.get(name, _ABSENT)) for name in (*given, *written)}
     elif isinstance(given, list) and isinstance(written, list) and len(given) == len(written):
-        pairs = [(*pair, (*path, index)) for index, pair in enumerate(zip(given, written, strict=True))]
+        members = dict(enumerate(zip(given, written, strict=True)))
     else:
         known = stable(given) if isinstance(given, float) else given  # older reports have all digits
         same = known == written and isinstance(given, bool) == isinstance(written, bool)  # True equals 1
         return None if same else path
-    return next((found for pair in pairs if (found := _difference(*pair)) is not None), None)
+    for name, both in members.items():
+        difference = _difference(*both, (*path, name))
+        if difference is not None:
+            return difference
+    return None
 
 
 def _refused(name: str, what: str) -> Problem:

@@ -135,8 +135,9 @@ def ends(
     size = max(abs(low), abs(high))
     if not is_log and 0 < size < _SMALLEST:
         return None
-    # Equal values get room of 5 % of their size (as logarithms, of 5 %); zeros get 1.
-    pad = room * (high - low) if high - low > 1e-6 * size else 0.05 * (1 if is_log else size) or 1.0
+    pad = room * (high - low)
+    if high - low <= 1e-6 * size:  # equal values get room of 5 % of their size; zeros get 1
+        pad = 0.05 if is_log else 0.05 * size or 1.0
     return (math.exp(low - pad), math.exp(high + pad)) if is_log else (low - pad, high + pad)
 
 
