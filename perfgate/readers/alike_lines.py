@@ -164,9 +164,8 @@ class AlikeLines:
         """
         runs, at = DigitRuns(text), 0
         count = len(runs.kinds)
-        marks = [word.encode() for word in words]
-        for own in (*kept, number + count - 1):  # the next block may need the text of the last line: `MemoryUsage`
-            runs.kinds[own - number] = _KEPT
+        for line in (*kept, number + count - 1):  # the next block may need the text of the last line: `MemoryUsage`
+            runs.kinds[line - number] = _KEPT
         self._seen += count
         while at < count:
             end, plans, after = self._stretch(runs, at)
@@ -175,17 +174,22 @@ class AlikeLines:
                 self.context, at = after, end
             for plan in plans:
                 plan.lines.clear()
+            # the lines that were not read at once, and the first one without a plan
             for index in range(at, min(end + 1, count)):
-                context, self._noted = self.context, _Noted()
-                line = runs.line(index)
-                if any(mark in line for mark in marks):
-                    self._file.is_odd = False
-                    yield from select(line, (number + index,), words)
-                else:
-                    self._noted.is_plain = True
-                if index == end:  # the first line without a plan
-                    self._learn(runs, index, line, context)
+                context = self.context
+                yield from self._single(runs.line(index), number + index, words)
+                if index == end:
+                    self._learn(runs, index, context)
             at = end + 1
+
+    def _single(self, line: bytes, number: int, words: Sequence[str]) -> Iterator[Line]:
+        """Yield a line that the reader must get by itself; in one without a word there is nothing to read."""
+        self._noted = _Noted()
+        if lines := select(line, (number,), words):
+            self._file.is_odd = False
+            yield from lines
+        else:
+            self._noted.is_plain = True
 
     def _stretch(self, runs: DigitRuns, at: int) -> tuple[int, list[_Plan], Hashable]:
         """Give the usual lines from `at` on to their plans; return their end, the plans, and the context after them."""
@@ -207,13 +211,12 @@ class AlikeLines:
                 known = self._kinds.setdefault(context, {})
         return len(kinds), found, context
 
-    def _learn(self, runs: DigitRuns, index: int, line: bytes, context: Hashable) -> None:
-        """Keep what was done with a line, if such lines can be read at once."""
-        known, noted = self._kinds.setdefault(context, {}), self._noted
-        if not noted.is_plain or self._file.is_odd or runs.kinds[index] == _KEPT:
-            return
+    def _learn(self, runs: DigitRuns, index: int, context: Hashable) -> None:
+        """Keep what was done with a line after this context, if such lines can be read at once."""
+        known, noted, line = self._kinds.setdefault(context, {}), self._noted, runs.line(index)
         # A \r before the end divides a line. In a line with other letters, places in its text are not those in bytes.
-        if len(line) > _LONGEST_LINE or b"\r" in line[:-1] or not line.isascii():
+        is_simple = len(line) <= _LONGEST_LINE and b"\r" not in line[:-1] and line.isascii()
+        if not is_simple or not noted.is_plain or self._file.is_odd or runs.kinds[index] == _KEPT:
             return
         plan = noted.plan(line, self.context)
         if plan is None or (len(known) == _MOST_KINDS and runs.kinds[index] not in known):
@@ -223,9 +226,7 @@ class AlikeLines:
         if kind.same == same and len(kind.plans) < _MOST_KINDS:
             kind.plans[runs.digits(same)[index]] = plan
 
-    # --- reading many -----------------------------------------------------------------------------------------------
-
-    def _read(self, runs: DigitRuns, number: int, plans: Sequence[_Plan]) -> bool:
+    def _read(self, runs: DigitRuns, number: int, plans: list[_Plan]) -> bool:
         """Read usual lines; return False, and read nothing, if their steps do not follow each other."""
         lines_of = [np.array(plan.lines) for plan in plans]
         # For each `Follow`: lines, and their steps as printed. For the series: lines, and their steps from 0.
@@ -236,10 +237,11 @@ class AlikeLines:
                 place, first = plan.step
                 printed = runs.numbers(lines, place)
                 follows.setdefault(plan.follow, []).append((lines, printed))
-                if first is not None and printed.max() >= _FIRST_INEXACT:
+                if first is None:
+                    continue
+                if printed.max() >= _FIRST_INEXACT:
                     return False
-                if first is not None:
-                    steps.append((lines, np.maximum(printed.astype(np.int64) - first, 0)))  # as readers do
+                steps.append((lines, np.maximum(printed.astype(np.int64) - first, 0)))  # as readers do
         notes = [follow(*arguments, _in_order(found)[1]) for (follow, *arguments), found in follows.items()]
         if not all(notes):
             return False
@@ -249,9 +251,7 @@ class AlikeLines:
         _call(runs, number, plans, lines_of)
         return True
 
-    def _add(
-        self, runs: DigitRuns, plans: Sequence[_Plan], lines_of: list[Ints], steps: tuple[Ints, Ints] | None
-    ) -> None:
+    def _add(self, runs: DigitRuns, plans: list[_Plan], lines_of: list[Ints], steps: tuple[Ints, Ints] | None) -> None:
         """Add the numbers of usual lines to their series, each in the order of the lines."""
         # By the id of a column: the column, its numbers by lines, and the indices of the plans that add to it.
         found: dict[int, tuple[Column, list[tuple[Ints, Floats]], list[int]]] = {}

@@ -71,6 +71,10 @@ class Embedded(Struct, frozen=True):
         return bool(shown) or (self.fault == _CUT and self.text[:1] in "{[")
 
 
+#: A document, or a line with a match of another pattern.
+Found = Embedded | tuple[int, re.Match[str]]
+
+
 class _Open:
     """A document whose end has not been found yet: `feed` it the lines until `depth` is 0, then take its `result`."""
 
@@ -91,28 +95,33 @@ class _Open:
 
     def feed(self, line: str, begin: int) -> int | None:
         """Take what belongs to the document from `begin` on, and return its end; None if the line breaks it off."""
-        at = begin
-        while (words := self._words.match(line, at)) and words.end() > at:
-            at = words.end()
-            if line[at - 1] in "[{(":
-                self.depth += 1
-            elif line[at - 1] in "]})":
-                self.depth -= 1
-                if self.depth == 0:
-                    break
-            if self.depth > self._limits.depth:
-                break
-        self._size += at - begin
+        end = self._end_of_words(line, begin)
+        self._size += end - begin
         limit = "document_bytes" if self._is_json else "printed_bytes"
         if self.depth > self._limits.depth:
             self.beyond = self._limits.beyond("depth", "the document that begins here is nested deeper")
         elif self._size > getattr(self._limits, limit):
             self.beyond = self._limits.beyond(limit, "the document that begins here is larger")
-        foreign = self.depth and not _BLANKS.fullmatch(line, at)
-        if foreign and self._parts:
+        is_foreign = self.depth > 0 and not _BLANKS.fullmatch(line, end)
+        if is_foreign and self._parts:
             return None
-        self._parts.append(line[begin:at])  # also of a first line that breaks it off, for `fault_matters`
-        return None if foreign or self.beyond else at
+        self._parts.append(line[begin:end])  # also of a first line that breaks it off, for `fault_matters`
+        return None if is_foreign or self.beyond else end
+
+    def _end_of_words(self, line: str, begin: int) -> int:
+        """Count the brackets from `begin` on; return the end of the document, or of the words that may belong to it."""
+        end = begin
+        while (words := self._words.match(line, end)) and words.end() > end:
+            end = words.end()
+            last = line[end - 1]
+            if last in "[{(":
+                self.depth += 1
+            elif last in "]})":
+                self.depth -= 1
+            is_whole = last in "]})" and self.depth == 0
+            if is_whole or self.depth > self._limits.depth:
+                break
+        return end
 
     def result(self) -> Embedded | None:
         """Return the whole document; None for an object without times, or for source code."""
@@ -172,40 +181,59 @@ class _Line:
         return _Open(self.number, found is json, limits)
 
 
-def embedded(
-    lines: Iterable[tuple[int, str]], limits: Limits, also: re.Pattern[str] | None = None
-) -> Iterator[Embedded | tuple[int, re.Match[str]]]:
+def embedded(lines: Iterable[tuple[int, str]], limits: Limits, also: re.Pattern[str] | None = None) -> Iterator[Found]:
     """Yield the documents in numbered lines, and between them the matches of `also`; each match has a colon."""
-    document: _Open | None = None
-    broken: list[_Open] = []
+    search = _Search(limits, also)
     for number, text in lines:
-        yield from (each.broken(BROKEN) for each in broken)  # only now: the last line may be cut, see below
-        broken.clear()
-        if document is None and not _MARKS.search(text) and not (also and also.search(text)):
-            continue  # nearly every line of a log
-        line = _Line(number, text)
+        yield from search.broken_off(BROKEN)  # only now: the last line may be cut, see below
+        if search.document or _MARKS.search(text) or (also and also.search(text)):  # few lines of a log
+            yield from search.line(_Line(number, text))
+    if search.document:
+        search.broken.append(search.document)
+    yield from search.broken_off(_CUT)  # the last line may be cut itself, so the documents may be whole
+
+
+class _Search:
+    """The search for documents in lines: the open document, and those that the last line broke off."""
+
+    def __init__(self, limits: Limits, also: re.Pattern[str] | None) -> None:
+        self._limits, self._also = limits, also
+        self.document: _Open | None = None
+        self.broken: list[_Open] = []
+
+    def line(self, line: _Line) -> Iterator[Found]:
+        """Yield the documents that end on a line, and the matches of `also` outside of documents."""
         while line.at < len(line.text):
-            if document is None:
+            if self.document is None:
                 begin = line.at
-                document = line.begin(limits)
-                end = line.at if document else len(line.text)
-                yield from ((number, found) for found in (also.finditer(line.text, begin, end) if also else ()))
-                if document is None:
-                    break
-            if (used := document.feed(line.text, line.at)) is None:
-                broken.append(document)
-                if number == document.line:  # skip the rest; a later line may begin a document itself
+                self.document = line.begin(self._limits)
+                if self.document is None:
                     line.at = len(line.text)
-                document = None
-            elif document.depth == 0:
-                if whole := document.result():
-                    yield whole
-                line.at, document = used, None
+                if self._also:
+                    yield from ((line.number, match) for match in self._also.finditer(line.text, begin, line.at))
             else:
-                break
-    if document:
-        broken.append(document)
-    yield from (each.broken(_CUT) for each in broken)  # the last line may be cut itself, so the documents may be whole
+                yield from self._continued(self.document, line)
+
+    def _continued(self, document: _Open, line: _Line) -> Iterator[Embedded]:
+        """Feed the open document, and yield it if it ends on the line."""
+        end = document.feed(line.text, line.at)
+        if end is None:
+            self.document = None
+            self.broken.append(document)
+            if line.number == document.line:  # skip the rest; a later line may begin a document itself
+                line.at = len(line.text)
+        elif document.depth > 0:
+            line.at = len(line.text)
+        else:
+            self.document = None
+            line.at = end
+            if whole := document.result():
+                yield whole
+
+    def broken_off(self, why: str) -> Iterator[Embedded]:
+        """Yield the documents that were broken off, and forget them."""
+        yield from (document.broken(why) for document in self.broken)
+        self.broken.clear()
 
 
 def parse_call(text: str) -> Call | None:

@@ -41,10 +41,10 @@ from msgspec.structs import replace
 from perfgate.readers.alike_lines import AlikeLines
 from perfgate.readers.deepspeed import lines
 from perfgate.readers.deepspeed.blocks import MEMORY_WORD, MESSAGE_WORD, MemoryUsage
-from perfgate.readers.deepspeed.timers import RECORD, Timers, fields_of, plain_fields
+from perfgate.readers.deepspeed.timers import RECORD, Timers, record_fields
 from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Path, Run, RunBuilder, Runs, load_json
 from perfgate.readers.training_logs.megatron_times import DATE_WORD, HAPPENED_WORDS, INITIALIZE_WORD, MegatronTimes
-from perfgate.readers.values import mapping
+from perfgate.readers.values import items, mapping
 
 NAME = "megatron"
 METRICS = (
@@ -163,11 +163,7 @@ class _Log:
         elif "time (ms)" in line:
             self._timers(number, line)
         elif "across ranks (ms)" in line:
-            found = _BLOCK.search(line)
-            self.alike.context = _Block(found[1], is_empty=True) if found else _Block(is_empty=self.block.is_empty)
-            if found:
-                self.runs.run.table("timers", number)
-                self.alike.call(lambda number, _: self.runs.run.table("timers", number))  # also for lines like it
+            self._begin_block(number, line)
         elif self.block.kind:
             self._row(number, line)
         if not any(word in line for word in _ODD_WORDS) and not _DEEPSPEED.search(line):
@@ -176,10 +172,18 @@ class _Log:
             self._memory(number, line)
         elif "world" in line:
             self._fact(number, line)
-        if DATE_WORD in line or lines.ITERATION_WORD in line or INITIALIZE_WORD in line:
+        if any(word in line for word in (DATE_WORD, lines.ITERATION_WORD, INITIALIZE_WORD)):
             self.times.line(self.runs.run, line)
         elif any(word in line for word in HAPPENED_WORDS):
             self.times.happened(line)
+
+    def _begin_block(self, number: int, line: str) -> None:
+        """Begin a block of timers; after a title that cannot be read, no rows may follow."""
+        found = _BLOCK.search(line)
+        self.alike.context = _Block(found[1], is_empty=True) if found else _Block(is_empty=self.block.is_empty)
+        if found:
+            self.runs.run.table("timers", number)
+            self.alike.call(lambda number, _: self.runs.run.table("timers", number))  # also for lines like it
 
     def _iterations(self, number: int, line: str) -> None:
         for found, begin, end in lines.iterations(line):
@@ -198,14 +202,8 @@ class _Log:
         starts = [match.end() for match in RECORD.finditer(line)]
         ends = [line.rfind("time (ms)", 0, start) for start in starts[1:]] + [len(line)]
         for start, end in zip(starts, ends, strict=False):
-            record = line[start:end]
-            # the places are -1 in a record with something odd
-            fields = plain_fields(line, start, end) or [(name, text, -1) for name, text in fields_of(record)]
-            for name, text, at in fields if record.lstrip().startswith("|") else ():
-                if name:
-                    self._add(Key(name), text, number, at)
-                else:
-                    self.runs.run.say("error", "the name of a timer cannot be read", number, f": {text[:80]!r}")
+            for name, text, at in record_fields(self.runs.run, line, start, end, number):
+                self._add(Key(name), text, number, at)
 
     def _add(self, key: Key, text: str, number: int, at: int) -> None:
         """Add the number of a timer, whose text begins at the place `at` of the line; -1 if it is not there."""
@@ -221,17 +219,8 @@ class _Log:
 
     def _row(self, number: int, line: str) -> None:
         """Read a row of a block; lines of other kinds, which another process may have printed, are passed over."""
-        kind = self.block.kind
-        if kind != "times":
-            name, text, at = _split(line)
-            pair = _PAIR.fullmatch(text) if kind != "max time" else None
-            self.alike.same(0, at)
-            # The texts of both numbers, and the place of the second in the text; the first is behind a bracket.
-            low, high, more = (pair[1], pair[2], pair.start(2)) if pair else (text, text, 0)
-            if name and kind != "max time":
-                self._add(Key.of(name, ranks="min"), low, number, at + bool(pair))
-            if name:
-                self._add(Key.of(name, ranks="max"), high, number, at + more)
+        if self.block.kind != "times":
+            self._range_row(number, line)
         elif of_rank := _OF_RANK.search(line):
             self.alike.same(*of_rank.span(1))
             if self.block.timer:
@@ -240,6 +229,19 @@ class _Log:
         elif found := _NAME.fullmatch(line.rstrip()):
             self.alike.same(*found.span(1))
             self.alike.context = replace(self.block, timer=found[1])
+
+    def _range_row(self, number: int, line: str) -> None:
+        """Read a row `NAME ....: (1232.10, 1233.45)`, or `NAME ....: 1233.45` of a block of `max time`."""
+        name, text, at = _split(line)
+        self.alike.same(0, at)
+        is_max = self.block.kind == "max time"
+        pair = None if is_max else _PAIR.fullmatch(text)
+        if name and pair:
+            self._add(Key.of(name, ranks="min"), pair[1], number, at + pair.start(1))
+            self._add(Key.of(name, ranks="max"), pair[2], number, at + pair.start(2))
+        elif name:
+            for ranks in ("max",) if is_max else ("min", "max"):  # a pair that cannot be read is refused for both
+                self._add(Key.of(name, ranks=ranks), text, number, at)
 
     def _memory(self, number: int, line: str) -> None:
         """`[Rank 0] (after 1 iterations) memory (MB) | allocated: 1.5 | max allocated: 2.5 | ...`; MB is 1024**2."""
@@ -255,8 +257,9 @@ class _Log:
         if _LAUNCHER in line:
             self.runs.banner(number)
             self.alike.current = self.alike.current if self.runs.run.has_measured else 0  # 0: a new run has begun
-        found = _WORLD_SIZE.search(line)
-        if found and "config.py" not in line:  # DeepSpeed's, which counts data-parallel ranks
+        if "config.py" not in line and (
+            found := _WORLD_SIZE.search(line)
+        ):  # DeepSpeed's, which counts data-parallel ranks
             self.runs.run.fact("world_size", int(found[1]), number)
 
 
@@ -293,8 +296,7 @@ def _golden_values(series: dict[str, Any]) -> Iterator[tuple[int, object, Path]]
         for step, value in values.items():
             if step.isascii() and step.isdigit() and len(step) < 18:
                 yield max(int(step) - 1, 0), value, (step,)
-    elif isinstance(values, list):
-        first = start if isinstance(start, int) and 0 <= start < 1 << 53 else 0
-        each = interval if isinstance(interval, int) and 0 < interval < 1 << 32 else 1
-        for index, value in enumerate(values):
-            yield first + index * each, value, (index,)  # such files count from 0
+    first = start if isinstance(start, int) and 0 <= start < 1 << 53 else 0
+    each = interval if isinstance(interval, int) and 0 < interval < 1 << 32 else 1
+    for index, value in enumerate(items(values)):
+        yield first + index * each, value, (index,)  # such files count from 0

@@ -158,7 +158,7 @@ class Timers:
             rank = self.rank(line[max(start - RANK_LENGTH, 0) : start])
             begin = start + len(WORD)
             start = line.find(WORD, begin)
-            self._record(rank, line[begin:] if start < 0 else line[begin:start], number)
+            self._record(rank, line, begin, start if start >= 0 else len(line), number)
 
     def rank(self, before: str) -> Rank:
         """Return the rank of a record from the text before it; a text without a number has the rank None, not 0."""
@@ -181,25 +181,23 @@ class Timers:
         labels = {} if rank.label is None else {"rank": rank.label}
         return self._run.column(Key.of(canonical_timer(name), **labels), "s", 1000, name)
 
-    def _record(self, rank: Rank, record: str, number: int) -> None:
-        if not record.lstrip().startswith("|"):
-            return  # the comms logger's `time (ms): 9.46`, or a record without timers
-        fields: list[tuple[str, str, str | None]] = [(name, text, None) for name, text, _ in plain_fields(record)]
-        for name, text in fields_of(record) if not fields else ():
-            if name:
-                fields.append((name, text, fault_of(text)))
-            else:
-                self._run.say("error", "the name of a timer cannot be read", number, f": {text[:80]!r}")
+    def _record(self, rank: Rank, line: str, begin: int, end: int, number: int) -> None:
+        fields = record_fields(self._run, line, begin, end, number)
         if not fields:
             return
         step = rank.count(self.table(rank, tuple(name for name, _, _ in fields)), self.records)
-        for name, _, fault in fields:
+        names: list[str] = []
+        values: list[float] = []
+        for name, text, place in fields:
+            fault = fault_of(text) if place < 0 else None  # a plain record has no faults
             if fault:
                 self._run.refuse(self._column(rank, name).key, fault, number)
-        good = [(name, text) for name, text, fault in fields if not fault]
-        if good:  # if some were refused, the others are a row of another table
-            table = self.table(rank, tuple(name for name, _ in good))
-            table.values.extend(values := [float(text) for _, text in good])
+            else:
+                names.append(name)
+                values.append(float(text))
+        if names:
+            table = self.table(rank, tuple(names))  # if some were refused, the others are a row of another table
+            table.values.extend(values)
             self._run.file.coverage.mark(None, number, *values)
             table.steps.append(step)
             table.records.append(self.records)
@@ -223,14 +221,24 @@ class Timers:
             self._run.columns[key].fill(values, steps)
 
 
-def plain_fields(line: str, *span: int) -> list[tuple[str, str, int]]:
-    """Return the name, value and place of each field of a record in a line; none if anything in it is odd."""
-    if not _PLAIN.fullmatch(line, *span):
-        return []
-    return [(found[1].strip(), found[2], found.start(2)) for found in _PLAIN_FIELD.finditer(line, *span)]
+def record_fields(run: RunBuilder, line: str, begin: int, end: int, number: int) -> list[tuple[str, str, int]]:
+    """Return the name, value and place of each field of a record, `line[begin:end]`; the line has this number.
+
+    If anything in the record is odd, all places are -1, and a name that cannot be read is an error.
+    """
+    if _PLAIN.fullmatch(line, begin, end):
+        return [(found[1].strip(), found[2], found.start(2)) for found in _PLAIN_FIELD.finditer(line, begin, end)]
+    record = line[begin:end]
+    if not record.lstrip().startswith("|"):
+        return []  # the comms logger's `time (ms): 9.46`, or a record without timers
+    fields = list(_odd_fields(record))
+    for name, text in fields:
+        if not name:
+            run.say("error", "the name of a timer cannot be read", number, f": {text[:80]!r}")
+    return [(name, text, -1) for name, text in fields if name]
 
 
-def fields_of(record: str) -> Iterator[tuple[str, str]]:
+def _odd_fields(record: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the printed value of each field; the name is "" if it cannot be read.
 
     A record ends at the first text that is not a field, unless more fields follow it. The names in parentheses (MoE,

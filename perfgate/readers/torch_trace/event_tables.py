@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -24,6 +25,28 @@ MOST_DEVICES = 256
 MOST_THREADS = 10_000
 #: Allocations that are kept to tell what the memory at the peak was allocated for.
 MOST_ALLOCATIONS = 2_000_000
+
+
+class _TimedEvents(NamedTuple):
+    """Events with a duration, and their times in ns, (n,); apart from them those whose times are impossible."""
+
+    events: list[Event]
+    start: Int64
+    duration: Int64
+    refused: list[Event]
+
+
+def _with_times(events: Sequence[Event]) -> _TimedEvents:
+    """Return those of some events that have a duration, with their times. Raises Inexact."""
+    lasting = [event for event in events if event.ph == "X"]
+    start = fields.nanoseconds([event.ts for event in lasting])
+    duration = fields.nanoseconds([event.dur for event in lasting])
+    sound = (start != fields.ABSENT) & (duration >= 0)
+    if sound.all():
+        return _TimedEvents(lasting, start, duration, [])
+    possible = [event for event, good in zip(lasting, sound, strict=True) if good]
+    refused = [event for event, good in zip(lasting, sound, strict=True) if not good]
+    return _TimedEvents(possible, start[sound], duration[sound], refused)
 
 
 class EventTables:
@@ -81,45 +104,35 @@ class EventTables:
             self._add(chunk, chunk.exact())
 
     def _add(self, chunk: Chunk, events: Sequence[Event]) -> None:
-        by_kind = (sorter := tables.EventsByCategory()).sort(events)
+        sorter = tables.EventsByCategory()
+        by_kind = sorter.sort(events)
         instants = by_kind.pop(("instant", 0), ())
-        # "X" is an event with a duration
-        rows = {kind: [event for event in found if event.ph == "X"] for kind, found in by_kind.items()}
         # all times are converted before any event is stored: Inexact must leave the tables unchanged
-        nanoseconds = fields.nanoseconds
-        times = {
-            kind: (nanoseconds([event.ts for event in found]), nanoseconds([event.dur for event in found]))
-            for kind, found in rows.items()
-        }
+        timed = {kind: _with_times(found) for kind, found in by_kind.items()}
         self._add_memory(instants)
         self.left += sorter.left
-        refused: list[Event] = []
-        for (table, kind), found in rows.items():
-            start, duration = times[table, kind]
-            sound = (start != fields.ABSENT) & (duration >= 0)
-            if not sound.all():
-                refused += [event for event, good in zip(found, sound, strict=True) if not good]
-                found = [event for event, good in zip(found, sound, strict=True) if good]  # noqa: PLW2901
-                start, duration = start[sound], duration[sound]
+        for (table, kind), spans in timed.items():
             if table == "frame":
-                self._add_frames(found, start, duration)
+                self._add_frames(spans)
                 continue
-            self.pieces[table].add(start=start, duration=duration, kind=np.full(len(found), kind))
+            kinds = np.full(len(spans.events), kind)
+            self.pieces[table].add(start=spans.start, duration=spans.duration, kind=kinds)
             if table == "host":
-                self._add_host(found, kind, start)
+                self._add_host(spans, is_op=kind == tables.OP)
             elif table == "runtime":
-                self._add_runtime(found)
+                self._add_runtime(spans.events)
             else:
-                self._add_device(found, is_kernel=kind == tables.KERNEL)
-        if refused:
-            self._refuse(chunk, events, refused)
+                self._add_device(spans.events, is_kernel=kind == tables.KERNEL)
+        for spans in timed.values():
+            for event in spans.refused:
+                self._refuse(chunk, events, event)
 
     def _threads_of(self, events: Sequence[Event]) -> list[int]:
         threads = self.threads
         return [threads[event.tid] for event in events]
 
-    def _add_host(self, events: Sequence[Event], kind: int, start: Int64) -> None:
-        names = self.host_names
+    def _add_host(self, spans: _TimedEvents, *, is_op: bool) -> None:
+        events, names = spans.events, self.host_names
         found = np.array([names[event.name] for event in events], np.int32)
         self.pieces["host"].add(name=found, thread=self._threads_of(events))
         new = range(self._names_seen, len(names.texts))
@@ -130,9 +143,9 @@ class EventTables:
             rows = np.flatnonzero(np.isin(found, self._collective_names))
             ids = _external_ids([events[row].args for row in rows.tolist()])
             self.collective_ids += zip(found[rows].tolist(), ids.tolist(), strict=True)
-        if self._counted_names and kind == tables.OP:
+        if self._counted_names and is_op:
             rows = np.flatnonzero(np.isin(found, self._counted_names))
-            self.pieces["flop"].add(start=start[rows], flop=flop_of(events[row] for row in rows.tolist()))
+            self.pieces["flop"].add(start=spans.start[rows], flop=flop_of(events[row] for row in rows.tolist()))
 
     def _add_runtime(self, events: Sequence[Event]) -> None:
         names = self.call_names
@@ -142,12 +155,16 @@ class EventTables:
             correlation=whole_numbers([event.args.correlation for event in events]),
         )
 
-    def _add_frames(self, events: Sequence[Event], start: Int64, duration: Int64) -> None:
+    def _add_frames(self, spans: _TimedEvents) -> None:
         """Keep the calls of the program's own functions, without those of libraries."""
-        own = [at for at, event in enumerate(events) if fields.is_own_function(event.name)]
-        names, chosen = self.frame_names, [events[at] for at in own]
-        self.pieces["frame"].add(start=start[own], duration=duration[own], thread=self._threads_of(chosen))
-        self.pieces["frame"].add(name=[names[event.name] for event in chosen])
+        own = [row for row, event in enumerate(spans.events) if fields.is_own_function(event.name)]
+        events, names = [spans.events[row] for row in own], self.frame_names
+        self.pieces["frame"].add(
+            name=[names[event.name] for event in events],
+            thread=self._threads_of(events),
+            start=spans.start[own],
+            duration=spans.duration[own],
+        )
 
     def _add_device(self, events: Sequence[Event], *, is_kernel: bool) -> None:
         args = [event.args for event in events]
@@ -158,27 +175,22 @@ class EventTables:
             correlation=whole_numbers([one.correlation for one in args]),
             amount=fields.blocks([one.grid for one in args]) if is_kernel else decimals([one.copied for one in args]),
         )
-        if is_kernel:
-            self.pieces["kernel"].add(
-                external_id=_external_ids(args),
-                blocks=decimals([one.blocks_per_sm for one in args]),
-                occupancy=decimals([one.occupancy for one in args]),
-            )
-            self.collectives += [
-                tables.Collective(
-                    row=self.kernel_count + at,
-                    name=str(one.collective),
-                    group=f"{one.group} {one.group_ranks}",
-                    event=event,
-                )
-                for at, (one, event) in enumerate(zip(args, events, strict=True))
-                if one.collective is not None
-            ]
-            self.kernel_count += len(events)
+        if not is_kernel:
+            return
+        self.pieces["kernel"].add(
+            external_id=_external_ids(args),
+            blocks=decimals([one.blocks_per_sm for one in args]),
+            occupancy=decimals([one.occupancy for one in args]),
+        )
+        for row, event in enumerate(events, self.kernel_count):
+            if event.args.collective is not None:
+                group = f"{event.args.group} {event.args.group_ranks}"
+                self.collectives.append(tables.Collective(row, str(event.args.collective), group, event))
+        self.kernel_count += len(events)
 
-    def _add_memory(self, events: Iterable[Event]) -> None:
+    def _add_memory(self, instants: Iterable[Event]) -> None:
         """Keep peaks, and allocations with their addresses until there are too many."""
-        events = [event for event in events if event.name == "[memory]"]
+        events = [event for event in instants if event.name == "[memory]"]
         args = [event.args for event in events]
         types = whole_numbers([one.device_type for one in args]).tolist()  # 0 is the host
         numbers = whole_numbers([one.device_id for one in args]).tolist()
@@ -195,22 +207,22 @@ class EventTables:
                 address=whole_numbers([args[row].address for row in rows]),
                 size=whole_numbers([args[row].size for row in rows], 0),
             )
-        for name, totals in (
-            ("allocated", [one.allocated for one in args]),
-            ("reserved", [one.reserved for one in args]),
-        ):
-            for place, total in zip(places, whole_numbers(totals).tolist(), strict=True):
-                if total > self.memory.get((name, place), -1) and len(self.memory) < 2 * MOST_DEVICES:
-                    self.memory[name, place] = total
+        self._keep_peaks("allocated", places, whole_numbers([one.allocated for one in args]))
+        self._keep_peaks("reserved", places, whole_numbers([one.reserved for one in args]))
 
-    def _refuse(self, chunk: Chunk, events: Sequence[Event], refused: Iterable[Event]) -> None:
-        """Count impossible events; describe the first ones with their lines, which are slow to find."""
-        for event in refused:
-            self.refused_count += 1
-            if self.refused_count <= MAX_FAULTS:
-                index = next(at for at, other in enumerate(events) if other is event)
-                ts, dur = ("some text" if isinstance(time, str) else str(time)[:40] for time in (event.ts, event.dur))
-                self.refused.append((chunk.line(index), f"{str(event.name)[:80]!r}: ts {ts}, dur {dur}"))
+    def _keep_peaks(self, which: str, places: Sequence[str], totals: Int64) -> None:
+        """Keep the largest of these totals in bytes for each place, unless there are too many places."""
+        for place, total in zip(places, totals.tolist(), strict=True):
+            if total > self.memory.get((which, place), -1) and len(self.memory) < 2 * MOST_DEVICES:
+                self.memory[which, place] = total
+
+    def _refuse(self, chunk: Chunk, events: Sequence[Event], refused: Event) -> None:
+        """Count an impossible event; describe the first ones with their lines, which are slow to find."""
+        self.refused_count += 1
+        if self.refused_count <= MAX_FAULTS:
+            index = next(at for at, other in enumerate(events) if other is refused)
+            ts, dur = ("some text" if isinstance(time, str) else str(time)[:40] for time in (refused.ts, refused.dur))
+            self.refused.append((chunk.line(index), f"{str(refused.name)[:80]!r}: ts {ts}, dur {dur}"))
 
     def append(self, part: EventTables) -> None:
         """Append the events of the next part of the trace, whose names have other numbers; none was refused."""

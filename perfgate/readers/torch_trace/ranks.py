@@ -55,25 +55,11 @@ def rank_of(run: Run) -> str | None:
 
 
 def _join_cycles(runs: Sequence[Run], problems: list[Problem]) -> Run:
-    """Join the files of one rank in the order of their steps; refuse a file with the steps of another one.
-
-    A file without steps could be about the steps of any other, so it is refused, too, unless it is the first.
-    """
-    kept: list[Run] = []
-    seen: dict[int, Run] = {}
-    for run in runs:
-        steps = _step_numbers(run)
-        other = next((seen[step] for step in steps if step in seen), kept[0] if kept and not steps else None)
-        if other is None:
-            seen |= dict.fromkeys(steps, run)
-            kept.append(run)
-        elif run.series:  # without any, the file has problems of its own
-            what = "the same steps" if rank_of(run) is None else f"the same rank ({rank_of(run)}) and steps"
-            message = f"this trace has {what} as {other.source}; using {other.source}"
-            problems.append(Problem("error", message, Location(run.source)))
-    kept.sort(key=lambda run: min(_step_numbers(run), default=-1))
+    """Join the files of one rank in the order of their steps; refuse a file with the steps of another one."""
+    kept = _without_repeats(runs, problems)
     if len(kept) == 1:
         return kept[0]
+    kept.sort(key=lambda run: min(_step_numbers(run), default=-1))
     parts: dict[Key, list[tuple[Series, float]]] = defaultdict(list)
     for run in kept:
         weight = sum(float(series.values.sum()) for series in run.series if series.key.metric == "step.time")
@@ -81,6 +67,28 @@ def _join_cycles(runs: Sequence[Run], problems: list[Problem]) -> Run:
             parts[series.key].append((series, weight))
     trees = joined_trees([run.call_trees for run in kept])
     return replace(kept[0], series=tuple(map(_as_one, parts.values())), call_trees=trees)
+
+
+def _without_repeats(runs: Sequence[Run], problems: list[Problem]) -> list[Run]:
+    """Return the runs without those that have a step of an earlier one; `problems` gets an error about each.
+
+    A file without steps could be about the steps of any other, so it is refused, too, unless it is the first.
+    """
+    kept: list[Run] = []
+    run_of_step: dict[int, Run] = {}
+    for run in runs:
+        steps = _step_numbers(run)
+        other = next((run_of_step[step] for step in steps if step in run_of_step), None)
+        if kept and not steps:
+            other = kept[0]
+        if other is None:
+            run_of_step |= dict.fromkeys(steps, run)
+            kept.append(run)
+        elif run.series:  # without any, the file has problems of its own
+            what = "the same steps" if rank_of(run) is None else f"the same rank ({rank_of(run)}) and steps"
+            message = f"this trace has {what} as {other.source}; using {other.source}"
+            problems.append(Problem("error", message, Location(run.source)))
+    return kept
 
 
 def _step_numbers(run: Run) -> list[int]:
