@@ -56,6 +56,7 @@ def test_a_disk_that_fills_loses_nothing(repository: Repository, perfgate: Comma
     done = subprocess.run(
         [*PERFGATE, "baseline", "add", str(run)],
         cwd=folder,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # Python would cut off the files of changed modules, too
         capture_output=True,
         text=True,
         preexec_fn=full,
