@@ -212,20 +212,19 @@ class _Anchored(Struct, frozen=True):
             for metric in run.metrics():
                 by_metric.setdefault(metric, []).append(run)
         if level.anchor and not level.adopts:  # the anchor of every metric
-            first: dict[str, Sequence[StoredRun]] = {name: found[:ANCHOR_RUNS] for name, found in by_metric.items()}
+            newest = {name: found[:ANCHOR_RUNS] for name, found in by_metric.items()}
             names = frozenset(by_metric)
-            return _Anchored(first, all_metrics=True, names=names, runs=_compared(first, names))
-        moved = level.adopts if level.anchor else ()  # the metrics whose anchor this level is
-        # a metric gets its first runs here if its anchor moved, or if it has an anchor and no level since then had it
-        added = {
-            metric: found[:ANCHOR_RUNS]
-            for metric, found in by_metric.items()
-            if metric in moved or (not self.first.get(metric) and (self.all_metrics or metric in self.first))
-        }
-        absent: dict[str, Sequence[StoredRun]] = {metric: () for metric in moved if metric not in by_metric}
-        if not added and not absent and self.names.issuperset(by_metric):
+            return _Anchored(newest, all_metrics=True, names=names, runs=_compared(newest, names))
+        first = dict(self.first)
+        if level.anchor:  # of the metrics that it adopts
+            first.update(dict.fromkeys(level.adopts, ()))
+        # a metric gets its first runs here if it has an anchor, and no level since then had the metric
+        other: Sequence[StoredRun] | None = () if self.all_metrics else None
+        without_runs = [metric for metric in by_metric if first.get(metric, other) == ()]
+        if not without_runs and not level.anchor and self.names.issuperset(by_metric):
             return self
-        first, names = {**self.first, **absent, **added}, self.names.union(by_metric)
+        first.update((metric, by_metric[metric][:ANCHOR_RUNS]) for metric in without_runs)
+        names = self.names.union(by_metric)
         return _Anchored(first, self.all_metrics, names, _compared(first, names))
 
 
@@ -248,24 +247,22 @@ def _compared(chosen: Mapping[str, Sequence[StoredRun]], names: frozenset[str]) 
 
 def contradictions(runs: Sequence[StoredRun], suite: str) -> list[tuple[str, str]]:
     """Return the contradictions between the files of one environment as (path, message)."""
-    levels: dict[str, StoredLevel] = {}
-    seen: dict[tuple[str, bytes, bytes], str] = {}  # by content: the path of its first run
+    levels: dict[str, StoredLevel] = {}  # as the first run of each describes it
+    copied: dict[tuple[str, bytes, bytes], str] = {}  # by content: the path of its first run
     found: list[tuple[str, str]] = []
     # only runs of one level from the same files can be copies: the samples of others are not read
     origins = [(run.head.level.name, msgspec.json.encode(run.head.sources)) for run in runs]
     times = Counter(origins)
     for run, origin in zip(runs, origins, strict=True):
         level = run.head.level
-        first = levels.setdefault(level.name, level)
         if run.head.suite != suite or run.path.split("/")[-2] != level.name:
             found.append((run.path, f"was moved: it belongs to {run.head.suite}/.../{level.name}"))
-        if first != level:
+        if level != levels.setdefault(level.name, level):
             found.append((run.path, f"describes level {level.name} differently from its other runs"))
         if times[origin] > 1:
-            content = (*origin, run.samples())
-            if content in seen:
-                found.append((run.path, f"is a copy of {seen[content]}: one run counts once"))
-            seen.setdefault(content, run.path)
+            original = copied.setdefault((*origin, run.samples()), run.path)
+            if original != run.path:
+                found.append((run.path, f"is a copy of {original}: one run counts once"))
     found += [
         (runs[0].path, f"level {level.name} has the parent {level.parent}, which does not exist")
         for level in levels.values()

@@ -33,16 +33,23 @@ def levels(path: str) -> tuple[list[LevelSummary], list[Problem]]:
     for place, runs in by_folder(found).items():
         history = History.of(runs)
         heads = history.heads()
-        for name, own in history.levels.items():
-            level, parent = history.level(name), history.level(name).parent
-            means = _means([ComparedRun(run) for run in own], values)
-            adopted = {key: value for key, value in means.items() if not level.adopts or key.metric in level.adopts}
-            before = history.compared(parent) if parent is not None and parent in history.levels else ()
-            since_parent = _changes(_means(before, values), adopted)
-            since_anchor = {} if level.anchor else _changes(_means(history.anchor(name), values), adopted)
-            one = _level(f"{place}/{name}", own)
-            summaries.append(replace(one, current=name in heads, since_parent=since_parent, since_anchor=since_anchor))
+        levels_of_place = {name: _changed_level(place, history, name, values) for name in history.levels}
+        summaries += [replace(level, current=name in heads) for name, level in levels_of_place.items()]
     return summaries, problems
+
+
+def _changed_level(place: str, history: History, name: str, values: Mapping[str, Mapping[Key, float]]) -> LevelSummary:
+    """Return the summary of a level with its changes; `values` has the numbers of each run, by its path."""
+    level, runs = history.level(name), history.levels[name]
+    means = _means(map(ComparedRun, runs), values)
+    if level.adopts:
+        means = {key: mean for key, mean in means.items() if key.metric in level.adopts}
+    before = history.compared(level.parent) if level.parent in history.levels else ()
+    return replace(
+        _level(f"{place}/{name}", runs),
+        since_parent=_changes(_means(before, values), means),
+        since_anchor={} if level.anchor else _changes(_means(history.anchor(name), values), means),
+    )
 
 
 def _changes(base: Mapping[Key, float], new: Mapping[Key, float]) -> dict[Key, float]:
@@ -199,16 +206,20 @@ def verify(path: str) -> tuple[list[str], list[Problem]]:
     list(each_signed(store, paths, "machine", QUALIFICATION, problems))  # adds the problems of damaged files
     problems += [problem for run in runs if (problem := _unsound(store, run)) is not None]
     environments = by_folder(runs)
-    for place, held in environments.items():
-        first, heads = environment_name(held[0].head.identity), History.of(held).heads()
-        for run in held:
-            if (name := environment_name(run.head.identity)) != first:
-                message = f"is of another environment than its folder: it belongs to {name}"
-                problems.append(Problem("error", message, store.location(run.path)))
-        if len(heads) > 1:
-            message = f"two approvals have the same parent, {' and '.join(heads)}: approve new runs to replace both"
-            problems.append(Problem("error", message, store.location(place)))
+    wrong = [found for place, held in environments.items() for found in _wrong_together(place, held)]
+    problems += [Problem("error", message, store.location(at)) for at, message in wrong]
     return [f"{plural(len(runs), 'run')} in {plural(len(environments), 'environment')} of {store.shown}"], problems
+
+
+def _wrong_together(place: str, runs: Sequence[StoredRun]) -> Iterator[tuple[str, str]]:
+    """Yield the faults of the folder of an environment as (path, message), beside those of each file alone."""
+    names = [environment_name(run.head.identity) for run in runs]
+    for run, name in zip(runs, names, strict=True):
+        if name != names[0]:
+            yield run.path, f"is of another environment than its folder: it belongs to {name}"
+    heads = History.of(runs).heads()
+    if len(heads) > 1:
+        yield place, f"two approvals have the same parent, {' and '.join(heads)}: approve new runs to replace both"
 
 
 def _unsound(store: Store, run: StoredRun) -> Problem | None:

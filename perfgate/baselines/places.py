@@ -70,17 +70,19 @@ def _is_safe(folders: tuple[str, ...]) -> bool:
 def kind_of(path: str) -> Literal["run", "prior", "allowance", "history", "machine"] | None:
     """Return the kind of file that a path names; None if no command reads it."""
     *folders, name = path.split("/")
+    if not name.endswith(".json"):
+        return None
     if folders[:1] == [HISTORY]:
         # a file of one run is in the folder of its month, beside the files of whole months
-        return "history" if len(folders) in (3, 4) and name.endswith(".json") else None
+        return "history" if len(folders) in (3, 4) else None
     if folders[:1] == [MACHINES]:
-        return "machine" if len(folders) == 2 and name.endswith(".json") else None
-    if len(folders) == 2 and folders[1] == ALLOWANCES:
-        return "allowance" if name.endswith(".json") else None
+        return "machine" if len(folders) == 2 else None
+    if folders[1:] == [ALLOWANCES]:
+        return "allowance"
     if not _is_safe(tuple(folders)):
         return None
     if len(folders) == 3:
-        return "run" if name.endswith(".json") else None
+        return "run"
     return "prior" if len(folders) == 2 and _PRIOR.fullmatch(name) else None
 
 

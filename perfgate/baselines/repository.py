@@ -202,24 +202,28 @@ def read_stored_runs(
         if outline is None:
             file, wrong = STORED_RUN.decode(str(store.location(path)), data)
             problems += wrong
-            stored += [] if file is None else [StoredRun.of(path, file)]
+            if file is not None:
+                stored.append(StoredRun.of(path, file))
             continue
         # while there is room, the bytes to decode later stay in memory: the shortened file, or the whole one
-        kept_bytes += len(short or data)
-        kept = (short or data) if kept_bytes <= _KEPT_BYTES else None
+        later = data if short is None else short
+        kept_bytes += len(later)
+        kept = later if kept_bytes <= _KEPT_BYTES else None
         source = RunBytes(store, path, data[-END_BYTES:], kept if short is None else None)
-        read_large = None if large is None or short is None else partial(large.run, source, kept)
-        names = _shared(frozenset(outline.metrics()), parts)
-        stored.append(StoredRun(path, _head(outline, parts), names, source.file, source.samples, read_large))
+        run = _stored_run(outline, source, parts)
+        if large is not None and short is not None:
+            run = replace(run, _read_large=partial(large.run, source, kept))
+        stored.append(run)
     problems += [Problem("error", message, store.location(path)) for path, message in contradictions(stored, suite)]
     return stored, problems, digest.hexdigest()
 
 
-def _head(outline: RunOutline, parts: dict[tuple[type, bytes], Any]) -> RunHead:
-    """Return the head of a run, which shares equal parts with the heads of earlier runs."""
+def _stored_run(outline: RunOutline, source: RunBytes, parts: dict[tuple[type, bytes], Any]) -> StoredRun:
+    """Return a stored run by its outline, which shares equal parts with earlier runs."""
     head = msgspec.convert(outline, RunHead, from_attributes=True)
     level, identity, context = (_shared(part, parts) for part in (head.level, head.identity, head.context))
-    return msgspec.structs.replace(head, level=level, identity=identity, context=context)
+    head = replace(head, level=level, identity=identity, context=context)
+    return StoredRun(source.path, head, _shared(frozenset(outline.metrics()), parts), source.file, source.samples)
 
 
 def _shared(part: _Part, parts: dict[tuple[type, bytes], Any]) -> _Part:

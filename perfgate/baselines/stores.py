@@ -87,39 +87,35 @@ class DirectoryStore(Struct, frozen=True):
 
         Links are not followed. Names that begin with a dot are left out: a writer may be at work.
         """
-        found: list[str] = []
         if (link := self._link_above(folder)) is not None:
             return [], [self._link(link)]
+        found: list[str] = []
         problems: list[Problem] = []
         count, waiting = 0, [folder]
         while waiting:
             here = waiting.pop()
             try:
                 with os.scandir(self.root / here) as scanned:
-                    # for the order of the problems; `found` is sorted at the end
-                    entries = sorted(scanned, key=lambda entry: (not entry.is_dir(), entry.name))
+                    entries = [entry for entry in scanned if not entry.name.startswith(".")]
             except FileNotFoundError:  # nothing was stored, or another command has just removed the folder
                 continue
             except OSError as error:
-                parts = Path(error.filename).relative_to(self.root).parts
-                at = Location("/".join((self.shown, *parts)))
+                at = self.location(here) if here else Location(self.shown)
                 problems.append(Problem("error", f"cannot be read: {error.strerror}", at))
                 continue
             count += len(entries)
             if count > surroundings.MOST_PATHS:
                 message = f"contains more than {surroundings.MOST_PATHS} files: name the folder of the baselines"
                 return [], [Problem("error", message, Location(self.shown))]
-            folders: list[str] = []
             for entry in entries:
-                path = f"{here}/{entry.name}" if here else entry.name
-                if entry.name.startswith("."):
-                    continue
+                path = f"{here}/{entry.name}".lstrip("/")
                 if entry.is_symlink():
                     problems.append(self._link(path))
+                elif entry.is_dir():
+                    waiting.append(path)
                 else:
-                    (folders if entry.is_dir() else found).append(path)
-            waiting += reversed(folders)
-        return sorted(found), problems
+                    found.append(path)
+        return sorted(found), sorted(problems, key=lambda problem: problem.at.file)
 
     def _link_above(self, path: str) -> str | None:
         """Return the first part of a path that is a link. Raises UnsafeName."""
