@@ -33,12 +33,12 @@ _EDITS: tuple[CauseKind, ...] = ("appeared", "vanished", "replaced", "more calls
 def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise | PairNoise) -> list[Finding]:
     """Join the findings that have one cause; return the joined and the other ones, the largest first."""
     groups: list[Finding] = []
-    for one in sorted(findings, key=lambda finding: (-abs(finding.change), finding.lead)):
-        at = next((at for at, group in enumerate(groups) if _belongs(one, group, alignment)), None)
-        if at is None:
-            groups.append(one)
+    for finding in sorted(findings, key=lambda finding: (-abs(finding.change), finding.lead)):
+        index = next((index for index, group in enumerate(groups) if _belongs(finding, group, alignment)), None)
+        if index is None:
+            groups.append(finding)
         else:
-            groups[at] = _joined(groups[at], one, alignment, noise)
+            groups[index] = _joined(groups[index], finding, alignment, noise)
     return groups
 
 
@@ -52,17 +52,16 @@ def _belongs(small: Finding, large: Finding, alignment: Alignment) -> bool:
     """
     if {"slow rank", "host"} & {small.kind, large.kind}:  # these are about whole ranks, or the whole host
         return False
-    if small.is_edit or large.is_edit:
-        if small.is_edit and large.is_edit:
-            is_one = _is_move(small, large, alignment) or _is_alike(small, large, alignment)
-        else:
-            edit, timing = (small, large) if small.is_edit else (large, small)
-            is_one = _surrounds(timing, edit, alignment) or _is_waiting(timing, edit, alignment)
-        return is_one or _is_backward_of(small, large, alignment) or _is_minor(small, large, alignment)
-    if small.change * large.change < 0:
-        return False
-    same_name = alignment.nodes[small.lead].name == alignment.nodes[large.lead].name
-    return (same_name and alignment.nodes[small.lead].kind != "range") or _is_minor(small, large, alignment)
+    if not small.is_edit and not large.is_edit:
+        one, other = alignment.nodes[small.lead], alignment.nodes[large.lead]
+        is_same_call = one.name == other.name and one.kind != "range"
+        return small.change * large.change >= 0 and (is_same_call or _is_minor(small, large, alignment))
+    if small.is_edit and large.is_edit:
+        is_one = _is_move(small, large, alignment) or _is_alike(small, large, alignment)
+    else:
+        edit, timing = (small, large) if small.is_edit else (large, small)
+        is_one = _surrounds(timing, edit, alignment) or _is_waiting(timing, edit, alignment)
+    return is_one or _is_backward_of(small, large, alignment) or _is_minor(small, large, alignment)
 
 
 def _is_move(one: Finding, other: Finding, alignment: Alignment) -> bool:

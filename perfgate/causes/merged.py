@@ -130,18 +130,19 @@ def merged(trees: RunTrees) -> CallTree:
     memory, blocks, errors = list[Floats](), list[Floats](), list[Floats]()
     pooled: set[int] = set()
     for tree in trees:
-        one, count = union.place(tree), len(union.nodes)
-        counts = grown(counts, count) + one.sums(tree.counts[:, :steps], count) / len(heads)
-        busy = grown(busy, count) + one.sums(tree.busy[:, :steps], count) / len(heads)
-        wall = grown(wall, count) + one.wall(tree.wall[:, :steps], count) / len(heads)
-        for rank, own in (tree.rank_wall or {tree.rank: tree.wall.mean(axis=1)}).items():
-            walls[rank].append(one.wall(own, count))
-        pooled |= {int(one.at[node]) for node in tree.pooled}
-        for found, table in ((memory, tree.memory), (blocks, tree.blocks)):
-            if table is not None:
-                found.append(one.wall(table, count))
+        placed, count = union.place(tree), len(union.nodes)
+        counts = grown(counts, count) + placed.sums(tree.counts[:, :steps], count) / len(heads)
+        busy = grown(busy, count) + placed.sums(tree.busy[:, :steps], count) / len(heads)
+        wall = grown(wall, count) + placed.wall(tree.wall[:, :steps], count) / len(heads)
+        for rank, of_rank in (tree.rank_wall or {tree.rank: tree.wall.mean(axis=1)}).items():
+            walls[rank].append(placed.wall(of_rank, count))
+        pooled |= {int(placed.at[node]) for node in tree.pooled}
+        if tree.memory is not None:
+            memory.append(placed.wall(tree.memory, count))
+        if tree.blocks is not None:
+            blocks.append(placed.wall(tree.blocks, count))
         if tree.error is not None:
-            errors.append(one.error(count) / len(heads))
+            errors.append(placed.error(count) / len(heads))
     peaks = [head.peak for head in heads if head.peak is not None]
     return CallTree(
         rank="",
@@ -169,7 +170,7 @@ def grown(values: Floats, count: int, value: float = 0.0) -> Floats:
 
 def mean_of(tables: Sequence[Floats], count: int) -> Floats | None:
     """Return the mean of tables, with zeros for the last nodes of `count` that a table lacks; None without tables."""
-    return np.mean([grown(one, count) for one in tables], axis=0) if tables else None
+    return np.mean([grown(table, count) for table in tables], axis=0) if tables else None
 
 
 def in_groups(tree: CallTree, groups: int) -> CallTree:
@@ -238,21 +239,15 @@ def without_stalls(sides: _Sides) -> tuple[_Sides, tuple[str, ...]]:
     So neither the causes nor the step times of a report include stalls.
     """
     kept, notes = list[list[RunTrees]](), list[str]()
-    stalled = stalled_steps(*([_steps(run) for run in side] for side in sides))
-    for name, runs, marks in zip(("base", "new"), sides, stalled, strict=True):
-        pairs = list(zip(runs, marks, strict=True))
-        times = [float(time) for run, mark in pairs if mark.any() for time in _times(run)[mark]]
-        kept.append([tuple(_without(tree, mark) for tree in run) if mark.any() else run for run, mark in pairs])
+    steps = [[_steps(run) for run in side] for side in sides]
+    for name, runs, of_runs, marks in zip(("base", "new"), sides, steps, stalled_steps(*steps), strict=True):
+        kept.append([_without(run, mark) for run, mark in zip(runs, marks, strict=True)])
+        times = [time for run, mark in zip(of_runs, marks, strict=True) for time in run.times[mark].tolist()]
         if times:
-            steps = plural(sum(map(len, marks)), f"{name} step")
+            whole = plural(sum(map(len, marks)), f"{name} step")
             shown = listed([format_value(time, "s", "ms") for time in sorted(times, reverse=True)])
-            notes.append(f"stalled and left out: {len(times)} of {steps} ({shown})")
+            notes.append(f"stalled and left out: {len(times)} of {whole} ({shown})")
     return (kept[0], kept[1]), tuple(notes)
-
-
-def _times(run: RunTrees) -> Floats:
-    """The time of each step: the longest of its ranks."""
-    return np.asarray(np.max([tree.step_times for tree in run], axis=0))
 
 
 def _steps(run: RunTrees) -> StepsOfRun:
@@ -260,11 +255,17 @@ def _steps(run: RunTrees) -> StepsOfRun:
     columns = {tree.wall.shape[1] if tree.has_steps and tree.steps in (0, tree.wall.shape[1]) else -1 for tree in run}
     if len(columns) > 1 or -1 in columns:
         return StepsOfRun()
-    return StepsOfRun(_times(run), np.array([tree.counts.sum(axis=0) for tree in run]))
+    times = np.asarray(np.max([tree.step_times for tree in run], axis=0))  # the longest of its ranks
+    return StepsOfRun(times, np.array([tree.counts.sum(axis=0) for tree in run]))
 
 
-def _without(tree: CallTree, stalled: Masks) -> CallTree:
-    """The tree without the stalled steps, one column a step. Of several ranks the times stay: only means are known."""
-    counts, busy, wall = (values[:, ~stalled] for values in (tree.counts, tree.busy, tree.wall))
-    rank, walls = (tree.ranks[0], None) if len(tree.ranks) == 1 else (tree.rank, tree.rank_wall)
-    return replace(tree, rank=rank, counts=counts, busy=busy, wall=wall, steps=0, rank_wall=walls)
+def _without(run: RunTrees, stalled: Masks) -> RunTrees:
+    """The run without the stalled steps, one column a step. Of several ranks the times stay: only means are known."""
+    if not stalled.any():
+        return run
+    found = []
+    for tree in run:
+        counts, busy, wall = (values[:, ~stalled] for values in (tree.counts, tree.busy, tree.wall))
+        rank, walls = (tree.ranks[0], None) if len(tree.ranks) == 1 else (tree.rank, tree.rank_wall)
+        found.append(replace(tree, rank=rank, counts=counts, busy=busy, wall=wall, steps=0, rank_wall=walls))
+    return tuple(found)

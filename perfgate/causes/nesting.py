@@ -214,14 +214,15 @@ def kind_of_timer(name: str) -> NodeKind:
 
 def whole_timer(timers: Mapping[str, Timer], steps: float, format: str) -> str | None:
     """The timer of a whole step: one of `WHOLES`, or one with a likely name if its parts fit into it; else None."""
-    hooks = {hook_of(name) for name in timers}
-    if whole := next((name for name in WHOLES if name in hooks), None):
-        return next(name for name in timers if hook_of(name) == whole)
+    by_hook = {hook_of(name): name for name in reversed(list(timers))}  # the first timer of each hook
+    whole = next((by_hook[hook] for hook in WHOLES if hook in by_hook), None)
+    if whole is not None:
+        return whole
+    tops = [name for name in timers if around(name, by_hook, nesting_of(format)) is None]
     for name, timer in timers.items():
-        tops = [one for one in timers if one != name and around(one, hooks, nesting_of(format)) is None]
-        parts = sum(timers[one].per_step(steps) for one in tops)
-        can_be = may_be_whole(name, format) and len(tops) > 1
-        if can_be and parts < timer.per_step(steps) and _fit_into(timer, [timers[one] for one in tops]):
+        parts = [timers[top] for top in tops if top != name]
+        are_less = sum(part.per_step(steps) for part in parts) < timer.per_step(steps)
+        if may_be_whole(name, format) and len(parts) > 1 and are_less and _fit_into(timer, parts):
             return name
     return None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from functools import partial
-from itertools import chain
 
 import numpy as np
 from msgspec.structs import replace
@@ -78,10 +77,11 @@ class _FindingSearch:
         *,
         gone: tuple[int, ...] = (),
         come: tuple[int, ...] = (),
+        more_error: float = 0.0,
     ) -> None:
-        """Keep a finding with its change and error, and claim its nodes."""
+        """Keep a finding with its change and error, to which `more_error` is added, and claim its nodes."""
         change, error = self.noise.change(nodes)
-        parents = (self.alignment.nodes[lead].parent,)
+        parents, error = (self.alignment.nodes[lead].parent,), math.hypot(error, more_error)
         self.keep(Finding(kind, frozenset(nodes), lead, parents, gone=gone, come=come, change=change, error=error))
 
     def keep(self, finding: Finding) -> None:
@@ -157,18 +157,16 @@ class _FindingSearch:
             self.add("replaced", subtree((*gone, *come)), self._longest(1, come), gone=gone, come=come)
             return
         if self.alignment.is_cut:  # the other side may have left them out, with a time up to that of its last row
-            for node in (*gone, *come):
-                went, came = ((node,), ()) if node in gone else ((), (node,))
-                self.add("faster" if went else "slower", subtree([node]), node, gone=went, come=came)
-                error = math.hypot(self.findings[-1].error, self._last_row(1 if went else 0))
-                self.findings[-1] = replace(self.findings[-1], error=error)
+            for node in gone:
+                self.add("faster", subtree([node]), node, gone=(node,), more_error=self._last_row(1))
+            for node in come:
+                self.add("slower", subtree([node]), node, come=(node,), more_error=self._last_row(0))
             return
         if gone:
             self.add("vanished", subtree(gone), self._longest(0, gone), gone=gone)
         if come:
             lead = self._longest(1, come)
-            waits = is_sync(self.alignment.nodes[lead].name)
-            self.add("sync" if waits else "appeared", subtree(come), lead, come=come)
+            self.add("sync" if self._waits(lead) else "appeared", subtree(come), lead, come=come)
 
     def _longest(self, side: int, nodes: Collection[int]) -> int:
         """The one of these nodes that takes the most time with all that it calls."""
@@ -176,10 +174,9 @@ class _FindingSearch:
 
     def calls(self) -> None:
         """Find nodes whose other number of calls explains their change. Those with more calls are one finding."""
-        places = range(1, len(self.alignment.nodes))
-        nodes = [node for node in places if node not in self.claimed and self._by_calls(node)]
+        nodes = [node for node in range(1, len(self.alignment.nodes)) if self._by_calls(node)]
         more = tuple(node for node in nodes if self.calls_of[1][node] > self.calls_of[0][node])
-        fewer = tuple(node for node in nodes if node not in more)
+        fewer = tuple(sorted({*nodes} - {*more}))
         changes = self.alignment.longer
         for group in (more, fewer):
             if not group or abs(float(changes[list(group)].sum())) < _WORTH * self.alignment.step:
@@ -188,32 +185,36 @@ class _FindingSearch:
             if group is fewer:
                 self.add("fewer calls", group, lead, gone=group)
             else:
-                waits = is_sync(self.alignment.nodes[lead].name)
-                self.add("sync" if waits else "more calls", group, lead, come=group)
+                self.add("sync" if self._waits(lead) else "more calls", group, lead, come=group)
+
+    def _waits(self, node: int) -> bool:
+        """True for a call that waits for the device, or reads one number from it."""
+        return is_sync(self.alignment.nodes[node].name) is not None
 
     def one_change(self) -> None:
         """Join the rows of a table that came, went, or have other calls: a table does not show who calls a row."""
-        parts = [one for one in self.findings if one.is_edit]
+        parts = [finding for finding in self.findings if finding.is_edit]
         if len(parts) < 2 or any(node.parent > 0 or node.kind == "range" for node in self.alignment.nodes):
             return  # a tree of timers
-        gone, come = (tuple(chain(*pairs)) for pairs in zip(*((one.gone, one.come) for one in parts), strict=True))
-        largest = max(parts, key=lambda one: abs(one.change))
+        gone = tuple(node for part in parts for node in part.gone)
+        come = tuple(node for part in parts for node in part.come)
+        largest = max(parts, key=lambda part: abs(part.change))
         kind = "replaced" if gone and come and not self.alignment.is_cut else largest.kind
-        self.findings = [one for one in self.findings if one not in parts]
-        self.add(kind, frozenset().union(*(one.nodes for one in parts)), largest.lead, gone=gone, come=come)
-        self.findings[-1] = replace(self.findings[-1], error=math.hypot(*(one.error for one in parts)))
+        self.findings = [finding for finding in self.findings if finding not in parts]
+        self.add(kind, frozenset().union(*(part.nodes for part in parts)), largest.lead, gone=gone, come=come)
+        self.findings[-1] = replace(self.findings[-1], error=math.hypot(*(part.error for part in parts)))
 
     def _by_calls(self, node: int) -> bool:
-        """True if the number of calls of a node changed, and explains more than half of its change of time."""
+        """True if the calls of an unclaimed node changed, and explain more than half of its change of time."""
         before, after = (float(side[node]) for side in self.calls_of)
-        if min(before, after) <= 0 or abs(after - before) <= _MORE_CALLS * before:
+        if node in self.claimed or min(before, after) <= 0 or abs(after - before) <= _MORE_CALLS * before:
             return False
         if self.alignment.is_cut and max(side.error[node].max() for side in self.alignment.sides) > 0:
             return False  # some of its rows may not be printed
         change = float(self.alignment.longer[node])
         expected = float(self.time[0][node]) * (after / before - 1)
-        waits = after > before and is_sync(self.alignment.nodes[node].name)  # a wait takes as long as the device does
-        return change * expected > 0 and (bool(waits) or abs(expected) > abs(change) / 2)
+        is_longer_wait = after > before and self._waits(node)  # a wait takes as long as the device does
+        return change * expected > 0 and (is_longer_wait or abs(expected) > abs(change) / 2)
 
     def all_alike(self) -> None:
         """Find that all timers changed by one factor: the machine changed, or the amount of work in every step."""
@@ -244,12 +245,15 @@ class _FindingSearch:
     def times(self) -> None:
         """Find nodes whose own time changed, but no copies of pageable memory, whose times differ by chance."""
         nodes = [node for node in self._comparable() if not PAGEABLE.match(self.alignment.nodes[node].name)]
-        for node in sorted(nodes, key=lambda one: -abs(self.alignment.longer[one])):
+        for node in sorted(nodes, key=lambda node: -abs(self.alignment.longer[node])):
             group = [node, *self.joined.get(node, ())]
             change, error, freedom = self.noise.measured(group)
-            clear = self.limit(freedom, len(nodes)) * error
-            if abs(change) >= max(_WORTH * self.alignment.step, clear) and math.isfinite(change):
-                kinds = [self.alignment.nodes[one].kind for one in self.alignment.chain(node)]
-                longer: CauseKind = "stall" if "loader" in kinds else "slower"
-                longer = "exposed" if kinds[0] == "communication" else longer
-                self.add("faster" if change < 0 else longer, group, node)
+            least = max(_WORTH * self.alignment.step, self.limit(freedom, len(nodes)) * error)
+            if math.isfinite(change) and abs(change) >= least:
+                self.add("faster" if change < 0 else self._kind_of_longer(node), group, node)
+
+    def _kind_of_longer(self, node: int) -> CauseKind:
+        kinds = [self.alignment.nodes[caller].kind for caller in self.alignment.chain(node)]
+        if kinds[0] == "communication":
+            return "exposed"
+        return "stall" if "loader" in kinds else "slower"
