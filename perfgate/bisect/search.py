@@ -122,34 +122,41 @@ def search(
     `evidence`: the earlier measurements; new ones are added to it. `watch`: is called before each measurement.
     """
     last = model.positions - 1
+    ends = {last} if model.paired else {0, last}
     while True:
-        ends = {last} if model.paired else {0, last}
         is_known = ends <= {one.position for one in evidence.measurements}
         found = agreed_posterior(model, evidence.measurements) if is_known else None
-        outcome = _outcome(found, terms, evidence) if found else None
-        if found and outcome:
-            return _result(outcome, found, terms, evidence)
-        fault = next((evidence.skipped[end] for end in (0, last) if end in evidence.skipped), None)
-        is_over = not fault and (len(evidence.measurements) >= terms.most_runs or not measurer.may_go_on())
-        if fault or (is_over and found is None):
-            # no suspects and nobody blamed; a change of 0, from -1 to infinity; runs, but no `more_runs` or posterior
-            nothing = (), (), 0.0, -1.0, math.inf, len(evidence.measurements), None, None
-            return SearchResult("undecided", *nothing, fault or USED_UP)
-        if is_over and found:
-            if _is_found(found, terms, evidence, largest=0.5):  # of two certain changes, the one that seems larger
-                outcome = "found"
-            else:
-                outcome = "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"
-            return _result(outcome, found, terms, evidence)
-        position = _unverified(found, terms, evidence) if found else None
-        if position is None:
-            position = _next(found, model, measurer, evidence)
+        answer = _answer(found, last, terms, measurer, evidence)
+        if answer is not None:
+            return answer
+        again = _unverified(found, terms, evidence) if found else None
+        position = _next(found, model, measurer, evidence) if again is None else again
         if watch:
             watch(position, found)
         try:
             evidence.measurements.append(measurer.measure(position))
         except NotMeasurable as why:
             evidence.skipped[position] = str(why)
+
+
+def _answer(
+    found: Posterior | None, last: int, terms: Terms, measurer: Measurer, evidence: Measurements
+) -> SearchResult | None:
+    """Return the answer if it is probable enough, if an end has a fault, or if runs or time are used up; else None."""
+    outcome = _outcome(found, terms, evidence) if found else None
+    if found and outcome:
+        return _result(outcome, found, terms, evidence)
+    fault = next((evidence.skipped[end] for end in (0, last) if end in evidence.skipped), None)
+    runs = len(evidence.measurements)
+    if not fault and runs < terms.most_runs and measurer.may_go_on():
+        return None
+    if fault or found is None:
+        # no suspects and nobody blamed; a change of 0, from -1 to infinity; no `more_runs` and no posterior
+        return SearchResult("undecided", (), (), 0.0, -1.0, math.inf, runs, None, None, fault or USED_UP)
+    if _is_found(found, terms, evidence, largest=0.5):  # of two certain changes, the one that seems larger
+        return _result("found", found, terms, evidence)
+    outcome = "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"
+    return _result(outcome, found, terms, evidence)
 
 
 def _next(found: Posterior | None, model: Model, measurer: Measurer, evidence: Measurements) -> int:

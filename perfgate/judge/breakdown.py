@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from statistics import fmean
 
@@ -42,24 +42,31 @@ def _parts(names: re.Pattern[str], base: Sequence[Run], new: Sequence[Run]) -> l
 
 
 def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, float]:
-    """Return the time per step of each series with such a name: the mean over ranks, then over runs.
-
-    A rank without `step.time` counts as one step. Outlines are metrics that were read without their values.
-    """
+    """Return the time per step of each series with such a name: the mean over ranks, then over runs."""
     found: dict[Key, list[float]] = {}
     for run in runs:
-        steps = _steps(run)
         ranks: dict[Key, list[float]] = {}
-        for series in run.series:
-            total = _total(series) if series.unit == "s" and names.fullmatch(series.key.metric) else None
-            if total is not None and isfinite(total):
-                ranks.setdefault(series.key.without_members(), []).append(total / steps.get(series.key.member(), 1))
-        for (metric, labels, _), one in (run.outlines.of if run.outlines else {}).items():
-            if one.per_step and names.fullmatch(metric):
-                ranks.setdefault(Key(metric, labels), []).extend(one.per_step)
+        for key, time in _times_of_ranks(names, run):
+            ranks.setdefault(key, []).append(time)
         for key, times in ranks.items():
             found.setdefault(key, []).append(fmean(times))
     return {key: fmean(times) for key, times in found.items()}
+
+
+def _times_of_ranks(names: re.Pattern[str], run: Run) -> Iterator[tuple[Key, float]]:
+    """Yield the time per step of each series with such a name, for each rank.
+
+    A rank without `step.time` counts as one step. Outlines are metrics that were read without their values.
+    """
+    steps = _steps(run)
+    for series in run.series:
+        total = _total(series) if series.unit == "s" and names.fullmatch(series.key.metric) else None
+        if total is not None and isfinite(total):
+            yield series.key.without_members(), total / steps.get(series.key.member(), 1)
+    outlines = run.outlines.of if run.outlines else {}
+    for (metric, labels, _), outline in outlines.items():
+        if names.fullmatch(metric):
+            yield from ((Key(metric, labels), time) for time in outline.per_step)
 
 
 def _steps(run: Run) -> dict[tuple[tuple[str, str], ...], int]:

@@ -251,19 +251,21 @@ def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, 
     a, b = (np.array([_mean(side)]) if side.kind in ("aggregate", "summary") else side.values for side in (left, right))
     if left.kind != "samples" or right.kind != "samples":  # a single number is combined with every value of the other
         return a, b, left.steps if left.kind == "samples" else right.steps, 1.0
-    if left.steps is not None and right.steps is not None:
-        if len(a) and np.array_equal(left.steps, right.steps) and bool((left.steps[1:] > left.steps[:-1]).all()):
-            return a, b, left.steps, 1.0
-        most = max(len(a), len(b))
-        unique = _unique_steps(left.steps, most), _unique_steps(right.steps, most)
-        common, in_a, in_b = np.intersect1d(*unique, return_indices=True)
-        is_thinned = left.thinned_from is not None or right.thinned_from is not None
-        share = 1.0 if is_thinned or not len(common) else len(common) / (len(a) + len(b) - len(common))
-        return a[in_a], b[in_b], left.steps[in_a] if len(common) else None, share
-    if len(a) == len(b):
+    if left.steps is None or right.steps is None:
+        if len(a) != len(b):
+            lengths = f"{left.key} has {len(a)} values and {right.key} {len(b)}"
+            raise measure.NotAvailable(f"{lengths}, without step numbers: they cannot be joined step by step")
         return a, b, right.steps if left.steps is None else left.steps, 1.0
-    lengths = f"{left.key} has {len(a)} values and {right.key} {len(b)}"
-    raise measure.NotAvailable(f"{lengths}, without step numbers: they cannot be joined step by step")
+    if len(a) and np.array_equal(left.steps, right.steps) and bool((left.steps[1:] > left.steps[:-1]).all()):
+        return a, b, left.steps, 1.0
+    most = max(len(a), len(b))
+    unique = _unique_steps(left.steps, most), _unique_steps(right.steps, most)
+    common, in_a, in_b = np.intersect1d(*unique, return_indices=True)
+    if not len(common):
+        return a[in_a], b[in_b], None, 1.0
+    is_thinned = left.thinned_from is not None or right.thinned_from is not None
+    share = 1.0 if is_thinned else len(common) / (len(a) + len(b) - len(common))
+    return a[in_a], b[in_b], left.steps[in_a], share
 
 
 def _mean(series: Series) -> float:

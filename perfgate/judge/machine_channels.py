@@ -93,18 +93,24 @@ def _candidates(base: Sequence[Run], new: Sequence[Run]) -> Iterator[_Candidate]
 def _moved(one: _Candidate) -> float:
     """Return how far a channel moved, between the sides or in a run: relative, in degrees, or a share of the time."""
     means = [fmean(side) for side in (one.means("base"), one.means("new")) if side]
-    apart = max(means) - min(means) if len(means) == 2 else 0.0
+    apart = max(means) - min(means)
     if one.metric == "machine.gpu.temperature":
         return apart
-    if one.metric not in (*_CLOCKS, "power"):  # lost time: without a base run, all of it has moved
-        peaks = [max(side) for side in (one.peaks("base"), one.peaks("new")) if side]
-        is_burst = max(peaks) >= _BURST and (len(peaks) == 1 or min(peaks) < _BURST)
-        return max(apart, means[0] if len(means) == 1 else 0.0, _LOST if is_burst else 0.0)  # enough to be drawn
+    if one.metric.startswith(_LOSSES):
+        lost = means[0] if len(means) == 1 else apart  # without a base run, all of it has moved
+        return max(lost, _LOST if _is_burst(one) else 0.0)
     level = max(*means, 1e-12)
-    every = [series.values for _, _, series in one.series if len(series.values)]
-    spans = [float(np.ptp(np.quantile(values, (0.05, 0.95)))) / level for values in every]
-    within = max(spans, default=0.0) if one.metric in _CLOCKS else 0.0
+    within = 0.0
+    if one.metric in _CLOCKS:
+        every = [series.values for _, _, series in one.series if len(series.values)]
+        within = max((float(np.ptp(np.quantile(values, (0.05, 0.95)))) / level for values in every), default=0.0)
     return max(apart / level, within if within >= _WITHIN else 0.0)
+
+
+def _is_burst(one: _Candidate) -> bool:
+    """Return whether lost time was large for a moment, in one side only; that is enough to be drawn."""
+    peaks = [max(side) for side in (one.peaks("base"), one.peaks("new")) if side]
+    return max(peaks) >= _BURST and (len(peaks) == 1 or min(peaks) < _BURST)
 
 
 def _channel(one: _Candidate, devices: int) -> MachineChannel:

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct, field
 
 from perfgate.core import Allowance, Key, NextStep, Quarantine, RememberedRuns, Series
+from perfgate.core.details import WorkDifference
 from perfgate.core.results import Doubt, Result
 from perfgate.judge.derived import RunView
 from perfgate.judge.measure import Member
@@ -130,9 +131,9 @@ class WorkQuestion(Struct, frozen=True):
     #: How much more of a count an allowance of the measured commit accepts, as a share, by metric.
     allowances: Mapping[str, float] = field(default_factory=dict)
 
-    def allowed(self, metric: str) -> float:
-        """Return how much more of a count is allowed, as a share."""
-        return self.allowances.get(metric, 0.0)
+    def allows(self, difference: WorkDifference) -> bool:
+        """Return whether a count grew by no more than its allowance."""
+        return difference.new <= difference.base * (1 + self.allowances.get(difference.metric, 0.0))
 
     @staticmethod
     def order(metric: str) -> int:

@@ -27,19 +27,21 @@ def with_stalls(new: Sequence[Run], baseline: Baseline) -> tuple[Sequence[Run], 
 
     A metric gets no marks if a stored run has only a summary of it.
     """
-    sides = (baseline.runs, new, baseline.anchor)
-    stored = (series for side in (sides[0], sides[2]) for run in side for series in run.series)
+    stored = [series for run in (*baseline.runs, *baseline.anchor) for series in run.series]
     condensed = {series.key.without_members() for series in stored if series.kind == "summary"}
+    sides = (baseline.runs, new, baseline.anchor)
     steps = [[_steps(run) for run in side] for side in sides]
     if not all(len(run.times) for run in (*steps[0], *steps[1])):
         steps = [[StepsOfRun() for _ in side] for side in sides]
-    # Base and new stalls are found together, and the stalls of the anchor alone.
-    marks = (*stalled_steps(steps[0], steps[1]), stalled_steps(steps[2], ())[0])
-    runs, judged, anchor = (
-        tuple(_marked(run, own, stalled, condensed) for run, own, stalled in zip(*side, strict=True))
-        for side in zip(sides, steps, marks, strict=True)
-    )
-    return judged, replace(baseline, runs=runs, anchor=anchor)
+    base_steps, new_steps, anchor_steps = steps
+    base_stalls, new_stalls = stalled_steps(base_steps, new_steps)
+    anchor_stalls, _ = stalled_steps(anchor_steps, ())
+
+    def marked(runs: Sequence[Run], steps: Sequence[StepsOfRun], stalls: Sequence[BoolArray]) -> tuple[Run, ...]:
+        return tuple(_marked(*each, condensed) for each in zip(runs, steps, stalls, strict=True))
+
+    base, anchor = marked(baseline.runs, base_steps, base_stalls), marked(baseline.anchor, anchor_steps, anchor_stalls)
+    return marked(new, new_steps, new_stalls), replace(baseline, runs=base, anchor=anchor)
 
 
 def _steps(run: Run) -> StepsOfRun:

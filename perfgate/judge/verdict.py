@@ -62,9 +62,11 @@ def verdict_of(
         added.append(notes.left_out(left_out))
     added += machine_notes(evidence.case.facts)
     # A percentile of a rate, such as p95, is of its best values: such a pass says little.
-    is_high = verdict.outcome == "pass" and verdict.better == "higher"
-    best = notes.of_best_values(verdict.statistic or "") if is_high else None
-    added += [best] if best else []
+    best = None
+    if verdict.outcome == "pass" and verdict.better == "higher":
+        best = notes.of_best_values(verdict.statistic or "")
+    if best is not None:
+        added.append(best)
     if next_step.action == "allow":
         next_step = steps.allow_step(next_step, evidence.case.accept, verdict.metric, worst)
     doubtful = bool(found.doubts) or best is not None

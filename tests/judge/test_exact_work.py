@@ -190,8 +190,9 @@ def test_the_largest_allowance_of_today_counts(given: list[tuple[str, float, dat
     allowances = tuple(Allowance(metric, up_to, "ada", "worth it", until) for metric, up_to, until in given)
     asked = question(NO_MORE, [counted("kernels 3")], [counted("kernels 3")], allowances=allowances)
     assert dict(asked.allowances) == {"work.kernels": share}
-    assert asked.allowed("work.kernels") == share
-    assert asked.allowed("work.ops") == 0.0
+    grown = [WorkDifference("work.kernels", {}, {}, 100.0, new) for new in (100 * (1 + share), 100 * (1 + share) + 1)]
+    assert [asked.allows(one) for one in grown] == [True, False]
+    assert not asked.allows(WorkDifference("work.ops", {}, {}, 100.0, 101.0))
 
 
 def test_waits_and_allocations_come_before_the_counts_that_follow() -> None:

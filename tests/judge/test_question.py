@@ -10,6 +10,7 @@ from stories import bare, run_of, series
 
 from perfgate.analysis.plan import plans
 from perfgate.core import NO_STEP, Key, Run, Series, read_only
+from perfgate.core.details import WorkDifference
 from perfgate.judge import question
 from perfgate.judge.terms import ChangeTerms
 from perfgate.judge.verdicts import judge
@@ -173,4 +174,5 @@ def test_a_question_asks_for_nothing_that_is_not_said() -> None:
     assert (asked.allowance, asked.is_expired, asked.remembered, asked.is_one_of_many) == (None, False, None, False)
     missing = question.NotJudged(outcome="error", reason="no-data", message="none", next_step=NO_STEP)
     assert (missing.new, missing.accepted_missing, missing.is_of_runs) == (None, None, False)
-    assert question.WorkQuestion((), is_same=False, base_runs=1, new_runs=1).allowed("work.ops") == 0.0
+    asked_of_work = question.WorkQuestion((), is_same=False, base_runs=1, new_runs=1)
+    assert [asked_of_work.allows(WorkDifference("work.ops", {}, {}, 1.0, new)) for new in (1.0, 1.001)] == [True, False]

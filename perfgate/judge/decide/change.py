@@ -203,24 +203,28 @@ def _doubts_of_machine(question: ChangeQuestion, judged: ChangeResult) -> Iterat
     """Yield the differences of the machine; they decide if the same runs on equal machines have another answer."""
     if judged.reason == "exact":
         return
+    is_red = judged.outcome == "fail" or judged.suspect
     for difference in question.machine:
-        alike = judge_runs(
-            _scaled(question.base, difference.base), _scaled(question.new, difference.new), question.terms
-        )
+        base, new = _scaled(question.base, difference.base), _scaled(question.new, difference.new)
+        alike = judge_runs(base, new, question.terms)
         if alike.outcome == "error":
             continue
         differs = _is_another_answer(judged, alike, question.terms)
-        is_red = judged.outcome == "fail" or judged.suspect
         for doubt in difference.doubts:
-            # Lost time makes its side worse: more of the new runs explains a red answer, more of the base a green one.
-            explains = doubt.what != "lost" or (float(doubt.new) > float(doubt.base)) == is_red
-            yield replace(doubt, decides=doubt.decides and differs and explains)
+            yield replace(doubt, decides=doubt.decides and differs and _explains(doubt, is_red=is_red))
         if difference.shown_as is not None and alike.log_change is not None:
             yield Doubt("machine", difference.shown_as, 0.0, math.expm1(alike.log_change), decides=False)
     for doubt in question.doubts:
         # Another host is worth a note only if something may be wrong.
         if doubt.reason == "machine" and (doubt.what != "host" or judged.outcome != "pass"):
             yield doubt
+
+
+def _explains(doubt: Doubt, *, is_red: bool) -> bool:
+    """Return whether a difference can explain the answer: lost time only on the side that it makes worse."""
+    if doubt.what != "lost":
+        return True
+    return float(doubt.new) > float(doubt.base) if is_red else float(doubt.new) <= float(doubt.base)
 
 
 def _scaled(side: MeasuredSide, factors: Sequence[float]) -> list[RunMeasure]:
@@ -269,30 +273,50 @@ def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) 
     On another branch they only inform: a change that the branch of the baseline has is not from the judged commit.
     """
     remembered = question.remembered
-    if remembered is None or judged.outcome == "pass" or judged.reason in ("exact", "thin-tail"):
-        return judged
-    if any(doubt.decides for doubt in judged.doubts):
+    is_settled = judged.outcome == "pass" or judged.reason in ("exact", "thin-tail")
+    if remembered is None or is_settled or any(doubt.decides for doubt in judged.doubts):
         return judged
     terms = replace(terms, looks=tuple(range(1, POOLED_RUNS + 1)))
-    pairs = zip(remembered.values, remembered.variances, strict=True)
-    runs = [RunMeasure(value, 1, None, variance, 0, True) for value, variance in pairs]  # one number each
     if remembered.is_measured:  # the judged commit is on the branch
-        count = len(runs) % POOLED_RUNS  # of the newest block, which is not complete
-        if not count or judged.outcome != "undecided":
-            return judged
-        found = judge_runs(question.base.measures, [*runs[-count:], *question.new.measures], terms)
-        if found.outcome != "fail":
-            return judged
-        pooled = _pooled_runs(remembered, count, found, decides=True)
-        effect = judged.allowance_effect
-        return replace(found, pooled=pooled, doubts=judged.doubts, allowance=judged.allowance, allowance_effect=effect)
+        return _judged_with_branch(question, remembered, judged, terms)
+    return _told_of_branch(question, remembered, judged, terms)
+
+
+def _judged_with_branch(
+    question: ChangeQuestion, remembered: RememberedRuns, judged: ChangeResult, terms: ChangeTerms
+) -> ChangeResult:
+    """Return the answer together with the newest block of remembered runs, if that is red."""
+    runs = _numbers(remembered)
+    count = len(runs) % POOLED_RUNS  # of the newest block, which is not complete
+    if not count or judged.outcome != "undecided":
+        return judged
+    found = judge_runs(question.base.measures, [*runs[-count:], *question.new.measures], terms)
+    if found.outcome != "fail":
+        return judged
+    pooled = _pooled_runs(remembered, count, found, decides=True)
+    effect = judged.allowance_effect
+    return replace(found, pooled=pooled, doubts=judged.doubts, allowance=judged.allowance, allowance_effect=effect)
+
+
+def _told_of_branch(
+    question: ChangeQuestion, remembered: RememberedRuns, judged: ChangeResult, terms: ChangeTerms
+) -> ChangeResult:
+    """Return the answer, which mentions a change for the worse that the branch of the baseline has."""
+    runs = _numbers(remembered)
     if len(runs) < _FEWEST_TOLD:
         return judged
     found = judge_runs(question.base.measures, runs, terms)
-    low, high, worse = found.low or 0.0, found.high or 0.0, question.terms.worse
-    if not ((worse != "down" and low > 0) or (worse != "up" and high < 0)):
+    low, high, worse = found.low or 0.0, found.high or 0.0, terms.worse
+    is_worse = (worse != "down" and low > 0) or (worse != "up" and high < 0)
+    if not is_worse:
         return judged
     return replace(judged, pooled=_pooled_runs(remembered, len(runs), found, decides=False))
+
+
+def _numbers(remembered: RememberedRuns) -> list[RunMeasure]:
+    """Return the remembered runs, each as one number."""
+    pairs = zip(remembered.values, remembered.variances, strict=True)
+    return [RunMeasure(value, 1, None, variance, 0, True) for value, variance in pairs]
 
 
 def _pooled_runs(remembered: RememberedRuns, count: int, found: ChangeResult, *, decides: bool) -> PooledRuns:

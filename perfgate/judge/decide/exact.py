@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
+from perfgate.core import Outcome
 from perfgate.core.details import WorkDifference
 from perfgate.core.results import ChangeResult, WorkResult
 from perfgate.judge.decide.change import judge_runs
@@ -34,29 +35,36 @@ def judge_work(question: WorkQuestion) -> WorkResult:
     It fails if a count grew beyond its allowance, or with `is_same` if one shrank. Otherwise it is undecided if the
     mean of a varying count probably grew, or if all counts vary and none of their means has an answer.
     """
-    found = [(count, compared(count.base, count.new)) for count in question.counts]
-    more = [_difference(count) for count, relation in found if relation == "more"]
-    varied = [(count, _judged_by_mean(count)) for count, relation in found if relation == "varied"]
+    counts: dict[Relation, list[WorkCount]] = {"same": [], "more": [], "less": [], "varied": []}
+    for count in question.counts:
+        counts[compared(count.base, count.new)].append(count)
+    varied = [(count, _judged_by_mean(count)) for count in counts["varied"]]
+    more = [_difference(count) for count in counts["more"]]
     more += [_difference(count, varies=True) for count, answer in varied if answer.outcome == "fail"]
-    allowed = {id(one) for one in more if one.new <= one.base * (1 + question.allowed(one.metric))}
-    grown = [one for one in more if id(one) not in allowed]
-    shrunk = tuple(_difference(count) for count, relation in found if relation == "less")
-    is_bad = bool(grown or (question.is_same and shrunk))
     suspects = [_difference(count, varies=True) for count, answer in varied if answer.suspect]
-    unclear = tuple(one for one in suspects if one.new > one.base * (1 + question.allowed(one.metric)))
+    grown = [one for one in more if not question.allows(one)]
+    shrunk = [_difference(count) for count in counts["less"]]
+    unclear = [one for one in suspects if not question.allows(one)]
     # A pass has to promise something: an equal count, or a mean that did not grow.
-    is_open = len(varied) == len(found) and all(answer.outcome == "undecided" for _, answer in varied)
-    is_undecided = not is_bad and (bool(unclear) or is_open)
+    is_open = len(varied) == len(question.counts) and all(answer.outcome == "undecided" for _, answer in varied)
+    outcome: Outcome = "pass"
+    reason = "exact"
+    if grown:
+        outcome, reason = "fail", "more-work"
+    elif question.is_same and shrunk:
+        outcome, reason = "fail", "less-work"
+    elif unclear or is_open:
+        outcome, reason = "undecided", "varied-work"
     return WorkResult(
-        outcome="fail" if is_bad else "undecided" if is_undecided else "pass",
-        reason="more-work" if grown else "less-work" if is_bad else "varied-work" if is_undecided else "exact",
-        suspect=is_undecided,
+        outcome=outcome,
+        reason=reason,
+        suspect=outcome == "undecided",
         grown=tuple(sorted(grown, key=lambda one: question.order(one.metric))),
-        shrunk=shrunk,
-        allowed=tuple(one for one in more if id(one) in allowed),
-        varied=tuple(dict.fromkeys(count.key.metric for count, _ in varied)),
-        unclear=unclear,
-        counts=len(found) - len(varied),
+        shrunk=tuple(shrunk),
+        allowed=tuple(one for one in more if question.allows(one)),
+        varied=tuple(dict.fromkeys(count.key.metric for count in counts["varied"])),
+        unclear=tuple(unclear),
+        counts=len(question.counts) - len(varied),
         base_runs=question.base_runs,
         new_runs=question.new_runs,
     )

@@ -111,15 +111,11 @@ def _breaks_throughout(run: SteadyRun, terms: LimitTerms) -> bool:
 
 def _value_limit(runs: Sequence[SteadyRun], statistic: Statistic, terms: LimitTerms) -> ValueLimit:
     """Return the statistic over all runs, with its interval if it has one."""
-    if isinstance(statistic, Extreme | Count):
+    if isinstance(statistic, Extreme | Count) or _is_constant(runs, terms):
         values = [_value(run, statistic) for run in runs]
-        # A fact about several runs: the largest maximum, the smallest minimum, the count nearest to failing.
+        # A fact about several runs: the largest maximum, the smallest minimum, otherwise the value nearest to failing.
         largest = statistic.largest if isinstance(statistic, Extreme) else terms.upper
         worst = max(values) if largest else min(values)
-        return ValueLimit(worst, worst, worst, None, exact=True)
-    if _is_constant(runs, terms):
-        numbers = [_value(run, statistic) for run in runs]
-        worst = max(numbers) if terms.upper else min(numbers)
         return ValueLimit(worst, worst, worst, None, exact=True)
     if isinstance(statistic, Quantile) or any(run.single for run in runs):
         # The noise inside a single number is unknown, so only the spread between runs counts.
