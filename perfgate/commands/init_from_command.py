@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import math
 import os
 import re
 import statistics
@@ -73,11 +74,8 @@ def init_from_command(options: CommandOptions, choices: InitChoices, words: tupl
     if not words:
         raise Refused("give the command to run after the variables of its environment")
     with _kept(choices) as keep, stopped_by_signals():
-        watch = shown if is_watched() else None
-        measuring = MeasuringOptions(
-            choices.results, RUNS, stop="never", timeout=choices.timeout, keep=keep, environment=dict(command.env),
-            watch=watch,
-        )  # fmt: skip
+        measuring = MeasuringOptions(choices.results, RUNS, stop="never", timeout=choices.timeout, keep=keep)
+        measuring = replace(measuring, environment=dict(command.env), watch=shown if is_watched() else None)
         try:
             return _measured(options, choices, command, measuring, existing)
         except Stopped as stopped:
@@ -144,7 +142,7 @@ def _refuse_copies(runs: RepeatedRuns) -> None:
     contents = set()
     for path in runs.paths:
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
-        contents.add(tuple(hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()))
+        contents.add(tuple(hashlib.sha256(file.read_bytes()).digest() for file in files if file.is_file()))
     if len(contents) == 1:
         name = shown_path(str(runs.paths[0]))
         raise Refused(
@@ -162,32 +160,34 @@ def _chosen(
     if stored is not None and (choices.without_step or not _is_poor(stored[0])):
         return stored
     pairs = make_pairs()
-    measured = replace(gate.measured, seconds=RUNS * pairs.seconds) if gate.measured else None
+    assert gate.measured is not None
+    measured = replace(gate.measured, seconds=RUNS * pairs.seconds)
     of_pairs = replace(gate, measured=measured, is_paired=True)
-    paired = gate_from_runs(replace(first, pairs=pairs.pairs), of_pairs)
+    of_pairs, pair_files = gate_from_runs(replace(first, pairs=pairs.pairs), of_pairs)
     if stored is None:
-        return paired
-    trouble = stored[0].advice.step.trouble if stored[0].advice else None
+        return of_pairs, pair_files
+    of_runs, run_files = stored
+    trouble = of_runs.advice.step.trouble if of_runs.advice else None
     if pairs.alone:  # these runs can be stored, too, and more runs show the noise better
         more = read_first_runs(replace(first.options, runs=pairs.alone), first.suite, first.mapping_files)
-        stored = gate_from_runs(replace(first, runs=(*first.runs, *more.runs)), gate)
-    both = f"stored runs see {_sees(stored[0])}, and pairs {_sees(paired[0])}"
-    if stored[0].state != "too-noisy" and _least(stored[0]) <= _AS_GOOD * _least(paired[0]):
-        return _noting(stored[0], f"{both}: the gate stores {len(first.runs) + len(pairs.alone)} runs"), stored[1]
-    return _noting(
-        paired[0], f"{trouble or both}: the gate makes pairs, in which base and new code take turns"
-    ), paired[1]
+        of_runs, run_files = gate_from_runs(replace(first, runs=(*first.runs, *more.runs)), gate)
+    both = f"stored runs see {_sees(of_runs)}, and pairs {_sees(of_pairs)}"
+    if of_runs.state != "too-noisy" and _least(of_runs) <= _AS_GOOD * _least(of_pairs):
+        return _noting(of_runs, f"{both}: the gate stores {len(first.runs) + len(pairs.alone)} runs"), run_files
+    note = f"{trouble or both}: the gate makes pairs, in which base and new code take turns"
+    return _noting(of_pairs, note), pair_files
 
 
 def _is_poor(gate: FirstGate) -> bool:
     """Return whether stored runs see only large changes of time; exact work needs no times."""
     counts_work = gate.advice is not None and any(rule.purpose == "work" for rule in gate.advice.rules)
-    return gate.state == "too-noisy" or (_least(gate) > POOR and not counts_work)
+    return gate.state == "too-noisy" or (POOR < _least(gate) < math.inf and not counts_work)
 
 
 def _least(gate: FirstGate) -> float:
-    """Return the smallest relative change that the gate sees; 0 if it is unknown, or if no rule is about a change."""
-    return (gate.finest_rule.fails_from or 0.0) if gate.finest_rule else 0.0
+    """Return the smallest relative change that the gate sees; infinite if it is unknown, or if no rule is about one."""
+    rule = gate.finest_rule
+    return math.inf if rule is None or rule.fails_from is None else rule.fails_from
 
 
 def _sees(gate: FirstGate) -> str:
@@ -195,8 +195,8 @@ def _sees(gate: FirstGate) -> str:
 
 
 def _noting(gate: FirstGate, note: str) -> FirstGate:
-    measured = gate.measured
-    return gate if measured is None else replace(gate, measured=replace(measured, notes=(note, *measured.notes)))
+    assert gate.measured is not None
+    return replace(gate, measured=replace(gate.measured, notes=(note, *gate.measured.notes)))
 
 
 class FirstPairs(Struct, frozen=True):
@@ -279,17 +279,21 @@ def missing_work(words: Sequence[str], runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _source(path: Path) -> bytes:
-    """Return the text of a program. It is empty for a pipe, which may not end, and for a file that nobody wrote."""
+    """Return the text of a program; empty for a pipe, which may not end, and for a file that nobody wrote."""
     return path.read_bytes() if path.is_file() and path.stat().st_size <= _LONGEST_SOURCE else b""
 
 
 def _line_without_work(tree: ast.Module) -> int | None:
     """Return the line of the first recorder or callback without `work=True`; None if there is none, or no framework."""
-    nodes = list(ast.walk(tree))
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-    if _FRAMEWORKS.isdisjoint(name.partition(".")[0] for name in names):
+    imported: set[str] = set()
+    recorders: list[ast.Call] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _RECORDING:
+            recorders.append(node)
+    if _FRAMEWORKS.isdisjoint(imported):
         return None
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    made = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] in _RECORDING]
-    return next((call.lineno for call in made if all(word.arg != "work" for word in call.keywords)), None)
+    return next((call.lineno for call in recorders if all(word.arg != "work" for word in call.keywords)), None)
