@@ -121,17 +121,12 @@ def ends(
         room: the room on both sides, as a share of the length.
         is_log: the ends of a logarithmic axis; all values are positive.
     """
-    known = sorted(value for value in (*values, *also) if math.isfinite(value))
+    known = sorted(filter(math.isfinite, (*values, *also)))
     if not known or max(abs(known[0]), abs(known[-1])) > _LARGEST:
         return None
     if is_log:
-        known, also = [math.log(value) for value in known], [math.log(value) for value in also]
-    # `cut` values on each side are outer ones, which the axis need not show.
-    cut = math.ceil(outside * len(known)) if len(known) > _FEW else 0
-    inner = (known[cut], known[-1 - cut])
-    low, high = min(*inner, *also), max(*inner, *also)
-    if known[-1] - known[0] <= _STRETCH * (high - low):
-        low, high = known[0], known[-1]
+        known, also = list(map(math.log, known)), list(map(math.log, also))
+    low, high = _shown(known, also, outside)
     size = max(abs(low), abs(high))
     if not is_log and 0 < size < _SMALLEST:
         return None
@@ -139,6 +134,15 @@ def ends(
     if high - low <= 1e-6 * size:  # equal values get room of 5 % of their size; zeros get 1
         pad = 0.05 if is_log else 0.05 * size or 1.0
     return (math.exp(low - pad), math.exp(high + pad)) if is_log else (low - pad, high + pad)
+
+
+def _shown(ordered: Sequence[float], also: Sequence[float], outside: float) -> tuple[float, float]:
+    """Return the least and the largest of the values that an axis must show; the parameters are those of `ends`."""
+    cut = math.ceil(outside * len(ordered)) if len(ordered) > _FEW else 0  # so many on each side may be outside
+    inner = (ordered[cut], ordered[-1 - cut], *also)
+    if ordered[-1] - ordered[0] <= _STRETCH * (max(inner) - min(inner)):
+        return ordered[0], ordered[-1]
+    return min(inner), max(inner)
 
 
 #: Numbers that are round, as multiples of a power of ten.

@@ -42,29 +42,18 @@ def write(page: Page, report: Report, *, verbose: bool) -> None:
     verdicts = report.verdicts
     if report.causes is not None:
         _write_causes(page, report, verbose=verbose)
-        verdicts = verdicts if verbose else cause_words.unexplained(report)
-    shows_all = verbose or report.causes is None or len(verdicts) <= _FEW_VERDICTS
-    asked = [verdict for verdict in verdicts if shows_all or _is_asked(verdict)]
-    if asked:
-        _write_verdicts(page, asked, verbose=verbose)
-    if not verbose:  # each row of an undecided verdict would say the same
-        open_ones = [verdict for verdict in asked if verdict.outcome == "undecided"]
-        for step in dict.fromkeys(answer.next_step(verdict.next_step) for verdict in open_ones):
-            page.paragraph(f"→ {step}", "bold")
-    if len(asked) < len(verdicts):
-        if report.causes is None or not report.causes.causes:
-            page.paragraph(in_short.largest_changes(verdict for verdict in verdicts if verdict not in asked))
-        page.paragraph(f"{plural(len(verdicts) - len(asked), 'more verdict')}: --verbose shows them", "dim")
+        if not verbose:
+            verdicts = cause_words.unexplained(report)
+    if verbose or report.causes is None or len(verdicts) <= _FEW_VERDICTS:
+        _write_verdicts(page, verdicts, verbose=verbose)
+    else:
+        _write_asked(page, report, verdicts)
     for mean in report.geometric_means:
         unit = "" if mean.unit == "1" else f" in {mean.unit}"
         page.paragraph(f"geometric mean of {mean.verdicts} metrics{unit}: {format_change(mean.change)}", "bold")
     write_problems(page, report.problems, verbose=verbose)
     page.blank()
-    _write_notices(page, report)
-    if verbose:
-        page.blank()
-        facts = ", ".join(f"{name} {value}" for name, value in sorted(report.environment.items()))
-        page.paragraph(f"Environment: {facts or 'unknown'}", "dim")
+    _write_notices(page, report, verbose=verbose)
     if report.accept.command and report.outcome != "pass":
         page.blank()
         page.paragraph(f"{report.accept.text}:")
@@ -74,38 +63,62 @@ def write(page: Page, report: Report, *, verbose: bool) -> None:
     write_answer(page, report)
 
 
-def _is_asked(verdict: Verdict) -> bool:
-    """Return True for a verdict of a user's rule, or on the step: a comparison makes a rule for each metric itself."""
-    return verdict.at.line is not None or verdict.metric in ("step.time", "work")
+def _write_asked(page: Page, report: Report, verdicts: Sequence[Verdict]) -> None:
+    """Write the verdicts of a user's rules and on the step: a comparison makes a rule for each metric itself."""
+    asked, others = list[Verdict](), list[Verdict]()
+    for verdict in verdicts:
+        is_asked = verdict.at.line is not None or verdict.metric in ("step.time", "work")
+        (asked if is_asked else others).append(verdict)
+    _write_verdicts(page, asked, verbose=False)
+    if others:
+        if not cause_words.groups(report):
+            page.paragraph(in_short.largest_changes(others))
+        page.paragraph(f"{plural(len(others), 'more verdict')}: --verbose shows them", "dim")
 
 
-def _write_notices(page: Page, report: Report) -> None:
+def _write_notices(page: Page, report: Report, *, verbose: bool) -> None:
     """Write the lines about the whole report: differences of the policy, changes without a rule, and facts."""
     write_policy(page, report)
-    for i, line in enumerate(answer.unruled(report) if report.unruled else ()):
-        page.paragraph(line, indent=INDENT if i else 0)
+    head, *changes = answer.unruled(report) or [""]
+    page.paragraph(head)
+    for line in changes:
+        page.paragraph(line, indent=INDENT)
     page.paragraph(answer.what_else(report))
     for line in (*answer.unknown_facts(report), *answer.learned_noise(report.verdicts), *beside.unread(report)):
         page.paragraph(line, "dim")
+    if verbose:
+        page.blank()
+        facts = ", ".join(f"{name} {value}" for name, value in sorted(report.environment.items()))
+        page.paragraph(f"Environment: {facts or 'unknown'}", "dim")
 
 
 def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -> None:
     """Write a table of verdicts, by rule. Many plain passes of one rule are only counted."""
+    if not verdicts:
+        return
     layout = _layout(page, verdicts)
     page.blank()
     page.row(layout.heads, layout.widths, "dim")
-    room, left_out = MOST_SHOWN, 0
+    room = MOST_SHOWN
     for group in answer.by_rule(verdicts):
-        detailed = [verdict for verdict in group if answer.shows_notes(verdict)]
-        shown = group if verbose or len(group) - len(detailed) <= _PASSES_SHOWN else detailed
-        left_out += max(0, len(shown) - room)
-        if len(group) == 1 and room:
+        shown = group if verbose else _shown(group)
+        if len(group) == 1 and room > 0:
             _write_verdict(page, group[0], layout, verbose=verbose, alone=True)
-        elif room:
+        elif room > 0:
             _write_group(page, group, shown[:room], len(group) - len(shown), layout, verbose=verbose)
-        room = max(0, room - len(shown))
-    if left_out:
-        page.paragraph(LEFT_OUT.format(plural(left_out, "more verdict")))
+        room -= len(shown)
+    if room < 0:
+        page.paragraph(LEFT_OUT.format(plural(-room, "more verdict")))
+    # Each row of an undecided verdict would say the same.
+    open_ones = [verdict for verdict in verdicts if verdict.outcome == "undecided" and not verbose]
+    for step in dict.fromkeys(answer.next_step(verdict.next_step) for verdict in open_ones):
+        page.paragraph(f"→ {step}", "bold")
+
+
+def _shown(group: list[Verdict]) -> list[Verdict]:
+    """Return the verdicts of one rule without its plain passes, unless these are few."""
+    detailed = list(filter(answer.shows_notes, group))
+    return group if len(group) - len(detailed) <= _PASSES_SHOWN else detailed
 
 
 def _write_group(
@@ -127,43 +140,46 @@ def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bo
 
     Without `verbose`, an undecided one is only a row: its next step is below the table.
     """
-    has_details = verbose or verdict.outcome in ("fail", "error")
-    if has_details:
+    if verbose or verdict.outcome in ("fail", "error"):
         page.blank()
+        _write_row(page, verdict, layout)
+        _write_details(page, verdict, verbose=verbose, with_rule=alone or answer.is_warning(verdict))
+        page.blank()
+        return
     _write_row(page, verdict, layout)
-    page.paragraph(numbers.attributed(verdict), "bold", indent=INDENT)
-    if has_details:
-        page.paragraph(verdict.message, indent=INDENT)
-        if verdict.next_step.text:
-            page.paragraph(f"→ {answer.next_step(verdict.next_step)}", "bold", indent=INDENT)
-        parts = numbers.explanation(verdict)
-        for i, line in enumerate(["explained by", *parts] if parts else []):
-            page.paragraph(line, indent=INDENT + (2 if i else 0))
-    elif verdict.outcome == "skipped":
+    if verdict.outcome == "skipped":
         page.paragraph(verdict.message, "dim", indent=INDENT)
     elif verdict.improved and verdict.next_step.text:
         page.paragraph(f"→ {answer.next_step(verdict.next_step)}", indent=INDENT)
-    shown = {  # the facts that have a line of their own here
-        "note": verbose or (answer.shows_notes(verdict) and verdict.outcome != "undecided"),
-        **dict.fromkeys(("why", "owner"), has_details),
-        "data": verbose,
-        "rule": has_details and (alone or answer.is_warning(verdict)),
-    }
-    only_notes = [("note", "; ".join(verdict.notes))] if verdict.notes else []
-    for name, text in numbers.facts(verdict) if has_details else only_notes:
-        if shown.get(name):
+    if verdict.notes and answer.shows_notes(verdict) and verdict.outcome != "undecided":
+        page.paragraph(f"note: {'; '.join(verdict.notes)}", "dim", indent=INDENT)
+
+
+def _write_details(page: Page, verdict: Verdict, *, verbose: bool, with_rule: bool) -> None:
+    page.paragraph(verdict.message, indent=INDENT)
+    if verdict.next_step.text:
+        page.paragraph(f"→ {answer.next_step(verdict.next_step)}", "bold", indent=INDENT)
+    parts = numbers.explanation(verdict)
+    if parts:
+        page.paragraph("explained by", indent=INDENT)
+    for part in parts:
+        page.paragraph(part, indent=INDENT + 2)
+    shown = ["why", "owner", "note", *(["data"] if verbose else []), *(["rule"] if with_rule else [])]
+    for name, text in numbers.facts(verdict):
+        if name in shown:
             page.paragraph(f"{name}: {text}", "dim", indent=INDENT)
     if verbose and verdict.runs:
         rows = [("run", "estimate", "n", "warm-up dropped"), *(numbers.run_row(run, verdict) for run in verdict.runs)]
         widths = page.widths(rows, least=1, width=page.width - INDENT)
         for row in rows:
             page.row(row, widths, "dim", indent=INDENT)
-    if has_details:
-        page.blank()
 
 
 def _write_row(page: Page, verdict: Verdict, layout: _Layout) -> None:
-    """Write the columns of a verdict. A name with a word that is wider than its column has a line of its own above."""
+    """Write the columns of a verdict, and what changed it, code or environment.
+
+    A name with a word that is wider than its column has a line of its own above.
+    """
     outcome, name, *cells = [page.outcome(verdict.outcome)], *_cells(page, verdict, layout.form)
     columns = cells if layout.name_above else [name, *cells]
     if layout.name_above or any(page.cells(word) > layout.widths[1] for word in numbers.what(verdict).split()):
@@ -171,6 +187,7 @@ def _write_row(page: Page, verdict: Verdict, layout: _Layout) -> None:
         page.row([outcome, name], widths, [style_of(verdict), ""])
         outcome, columns = [""], cells if layout.name_above else [[""], *cells]
     page.row([outcome, *columns], layout.widths, [style_of(verdict), *[""] * len(columns)])
+    page.paragraph(numbers.attributed(verdict), "bold", indent=INDENT)
 
 
 class _Form(Struct, frozen=True):
@@ -206,13 +223,7 @@ def _layout(page: Page, verdicts: Sequence[Verdict]) -> _Layout:
     """Return the widest form that leaves room for the names of metrics; else the names are above the numbers."""
     outcome = max(len("outcome"), *(page.cells(page.outcome(verdict.outcome)) for verdict in verdicts))
     for form in _FORMS:
-        rows = [[[head] for head in form.heads], *(_cells(page, verdict, form) for verdict in verdicts)]
-        # The lines of all cells of each column, without their styles.
-        columns = (
-            [line if isinstance(line, str) else line[0] for cell in column for line in cell]
-            for column in zip(*rows, strict=True)
-        )
-        name, *after = (max(map(page.cells, lines), default=0) for lines in columns)  # widths
+        name, *after = _widths(page, verdicts, form)
         room = page.width - outcome - sum(after) - GAP * (1 + len(after))
         if room >= min(name, form.room_for_names):
             return _Layout(form, ["outcome", *form.heads], [outcome, min(name, room), *after])
@@ -220,6 +231,16 @@ def _layout(page: Page, verdicts: Sequence[Verdict]) -> _Layout:
     measured = min(after[0], room - _NARROW_TERMS)  # `after` is of the narrowest form
     form = _FORMS[1] if room - measured >= _WIDE_TERMS else _FORMS[2]
     return _Layout(form, ["outcome", *form.heads[1:]], [outcome, measured, room - measured], name_above=True)
+
+
+def _widths(page: Page, verdicts: Sequence[Verdict], form: _Form) -> list[int]:
+    """Return the width of the widest line of each column after the outcome."""
+    widths = list(map(page.cells, form.heads))
+    for verdict in verdicts:
+        for column, cell in enumerate(_cells(page, verdict, form)):
+            lines = (line if isinstance(line, str) else line[0] for line in cell)  # without their styles
+            widths[column] = max([widths[column], *map(page.cells, lines)])
+    return widths
 
 
 def _cells(page: Page, verdict: Verdict, form: _Form) -> list[Cell]:

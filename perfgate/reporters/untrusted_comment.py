@@ -60,23 +60,20 @@ def _rows(report: Report) -> Iterator[str]:
     """Yield the causes, a table of the other verdicts, owners, next steps, problems, and that the policy differs."""
     for group in cause_words.groups(report):
         yield from _cause(group)
-    attention = [verdict for verdict in answer.worst_first(report.verdicts) if answer.needs_attention(verdict)]
-    explained = cause_words.by_verdict(report)  # by the id() of a verdict; its cause shows it
-    unexplained = [verdict for verdict in attention if id(verdict) not in explained]
+    unexplained = list(filter(answer.needs_attention, answer.worst_first(cause_words.unexplained(report))))
     if unexplained:
         yield from TABLE
         yield from map(_row, unexplained)
         yield ""
+    attention = list(filter(answer.needs_attention, answer.worst_first(report.verdicts)))
     for verdict in attention:
-        if parts := [*_owner(verdict)]:
-            yield f"- {text(numbers.what(verdict))}: {', '.join(parts)}"
-    for outcome, step in _STEPS.items():
-        if any(verdict.outcome == outcome for verdict in attention):
-            yield f"- **{outcome}:** {step}"
+        yield from _owner(verdict)
+    outcomes = {verdict.outcome for verdict in attention}
+    yield from (f"- **{outcome}:** {step}" for outcome, step in _STEPS.items() if outcome in outcomes)
     if report.problems:
         yield from ("", "**Problems**", "")
-        for one in report.problems:
-            yield f"- {one.severity} at {text(str(one.at))}: {text(answer.problem_text(one))}"
+        for problem in report.problems:
+            yield f"- {problem.severity} at {text(str(problem.at))}: {text(answer.problem_text(problem))}"
     if report.policy.changes:
         changes = plural(len(report.policy.changes), "difference")
         yield from ("", f"The rules or baselines of the pull request have {changes} from those that judged.")
@@ -94,11 +91,12 @@ def _cause(group: CauseGroup) -> Iterator[str]:
 
 
 def _owner(verdict: Verdict) -> Iterator[str]:
-    """Yield the owner of a rule and its quarantine, without a mention."""
-    if verdict.owner:
-        yield f"owner {text(verdict.owner)}"
+    """Yield an item with the owner of a rule and its quarantine, without a mention; nothing without both."""
+    parts = [f"owner {text(verdict.owner)}"] if verdict.owner else []
     if verdict.quarantine and verdict.is_quarantined:
-        yield f"quarantined until {text(verdict.quarantine.until)}: {text(verdict.quarantine.reason)}"
+        parts.append(f"quarantined until {text(verdict.quarantine.until)}: {text(verdict.quarantine.reason)}")
+    if parts:
+        yield f"- {text(numbers.what(verdict))}: {', '.join(parts)}"
 
 
 def _row(verdict: Verdict) -> str:
