@@ -12,13 +12,13 @@ from typing import NoReturn
 
 import click
 
+from perfgate.cli.entry import INTERNAL
+from perfgate.cli.printing import NOT_JUDGED, USAGE
 from perfgate.core import Location, Problem, Report
 from perfgate.judge.report import with_outcome
 from perfgate.reporters import RENDERERS
 from perfgate.workspace.options import Refused
 from perfgate.workspace.output_files import output_faults, write_reports
-
-_USAGE, _NOT_JUDGED, _INTERNAL = 2, 3, 4
 
 
 class _Terminated(BaseException):
@@ -33,8 +33,8 @@ def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[Non
     command reads, which no report replaces. Raises Refused, before the block, for a report that cannot be written.
     """
     faults = output_faults(outputs, inputs)
-    usable = {name: path for name, path in outputs.items() if name not in faults and path != "-"}
-    before = {name: _identity(path) for name, path in usable.items()}
+    files = {name: path for name, path in outputs.items() if name not in faults and _keeps_a_report(path)}
+    before = {name: _identity(path) for name, path in files.items()}
     try:
         with _sigterm_raises():
             if faults:
@@ -43,14 +43,17 @@ def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[Non
     except click.exceptions.Exit:
         raise
     except BaseException as error:
-        left = {name: path for name, path in usable.items() if before[name] == _identity(path)}
-        # A pipe or a device keeps no old report.
-        old = {name: path for name, path in left.items() if not os.path.exists(path) or os.path.isfile(path)}
         report = _refusal(error)
+        old = {name: path for name, path in files.items() if _identity(path) == before[name]}
         write_reports(old, lambda name: RENDERERS[name](report))
         if not isinstance(error, _Terminated):
             raise
         os.kill(os.getpid(), signal.SIGTERM)  # its default action ends the process, as the sender expects
+
+
+def _keeps_a_report(path: str) -> bool:
+    """Return whether an old report can be at a path, or a new one; standard output, a pipe and a device keep none."""
+    return path != "-" and (os.path.isfile(path) or not os.path.exists(path))
 
 
 def _identity(path: str) -> tuple[int, int, int] | None:
@@ -81,18 +84,19 @@ def _sigterm_raises() -> Iterator[None]:
 
 def _refusal(error: BaseException) -> Report:
     """Return the report of an error: a problem for each line of its message, and the exit code (3 for a signal)."""
-    message, code = str(error), _INTERNAL
+    message, code = str(error), INTERNAL
     if isinstance(error, Refused):
-        code = error.exit_code if error.exit_code <= _INTERNAL else _NOT_JUDGED
+        code = error.exit_code if error.exit_code <= INTERNAL else NOT_JUDGED
     elif isinstance(error, click.ClickException):
-        message, code = error.format_message(), _USAGE
+        message, code = error.format_message(), USAGE
     elif isinstance(error, OSError):
-        message, code = f"the output could not be written: {error.strerror or error}", _USAGE
+        message, code = f"the output could not be written: {error.strerror or error}", USAGE
     elif isinstance(error, MemoryError):
-        message, code = "there is not enough memory", _NOT_JUDGED
-    elif isinstance(error, (KeyboardInterrupt, _Terminated)):
-        name = "SIGINT" if isinstance(error, KeyboardInterrupt) else "SIGTERM"
-        message, code = f"stopped by {name}", _NOT_JUDGED
+        message, code = "there is not enough memory", NOT_JUDGED
+    elif isinstance(error, KeyboardInterrupt):
+        message, code = "stopped by SIGINT", NOT_JUDGED
+    elif isinstance(error, _Terminated):
+        message, code = "stopped by SIGTERM", NOT_JUDGED
     else:
         message = f"internal error: {type(error).__name__}: this is a bug in perfgate"
     head, *more = message.split("\n")

@@ -58,13 +58,12 @@ def command_options(
     """
 
     def decorate(function: F) -> F:
-        fields = getattr(build, "__struct_fields__", None)
-        taken = tuple(signature(build).parameters) if fields is None else fields
+        taken = getattr(build, "__struct_fields__", None) or tuple(signature(build).parameters)
 
         @wraps(function)
         def call(**values: Any) -> Any:
-            own = {option: values.pop(option) for option in taken if option in values}
-            return function(**values, **{name: build(**own)})
+            fields = {option: values.pop(option) for option in taken if option in values}
+            return function(**values, **{name: build(**fields)})
 
         decorated: Any = call
         for option in reversed(options):
@@ -116,8 +115,8 @@ class OutputFile(click.types.StringParamType):
 output_option = partial(click.option, type=OutputFile(), metavar="FILE", shell_complete=files)
 
 
-def _keep(context: click.Context, option: click.Parameter, value: int | str | None) -> None:
-    """Set the number of reading processes (an int) or the cluster until the command ends. Raises BadParameter."""
+def _read_with(context: click.Context, option: click.Parameter, value: int | str | None) -> None:
+    """Let a number of processes (an int) or a cluster read runs until the command ends. Raises BadParameter."""
     if value is None:
         return
     from perfgate.workspace.parallel import SCHEDULER, WORKERS
@@ -138,20 +137,16 @@ workers_option = click.option(
     type=click.IntRange(1),
     metavar="N",
     expose_value=False,
-    callback=_keep,
+    callback=_read_with,
     help="Read large runs with N processes; 1 is this one alone. [default: one for each processor]",
 )
-
-
 executor_option = click.option(
     "--executor",
     metavar="dask://HOST:PORT",
     expose_value=False,
-    callback=_keep,
+    callback=_read_with,
     help="Read runs of several files on this Dask cluster; tls://HOST:PORT with TLS.",
 )
-
-
 _READING = (workers_option, executor_option)
 #: The runs, and how they are read.
 RUNS = (click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=files), *_READING)
