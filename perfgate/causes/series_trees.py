@@ -103,15 +103,13 @@ def range_trees(run: Run) -> tuple[CallTree, ...]:
 def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) -> CallTree | None:
     """The tree of one rank; None if it has neither a timer of the whole step nor two timers of known place."""
     names = {one.key.metric for one in series}
-    wanted = [one for one in series if not is_redundant(one.key.metric, names)]
+    made = (_timer(one) for one in series if not is_redundant(one.key.metric, names))
+    timers = {timer.name: timer for timer in made if timer is not None}
     nesting = nesting_of(format)
-    timers = {one.key.metric: timer for one in wanted if (timer := _timer(one)) is not None}
     known = [timer for name, timer in timers.items() if is_known(name, nesting) or kind_of_timer(name) == "loader"]
     if not known:
         return None
-    # the number of steps: Lightning counts its batches; otherwise most timers of known place run once in a step
-    batches = next((timers[name].count for name in timers if hook_of(name) == "run_training_batch"), None)
-    steps = max(batches or float(np.median([timer.count for timer in known])), 1.0)
+    steps = _steps(timers, known)
     usual = {name: one for name, one in timers.items() if one.count >= _USUAL * steps or hook_of(name) == _EPOCH}
     whole = whole_timer(usual, steps, format)
     if whole is None and len(known) < 2:
@@ -119,9 +117,16 @@ def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) 
     return _TreeBuilder(usual, steps, whole, nesting).tree(rank, peak)
 
 
+def _steps(timers: Mapping[str, Timer], known: Sequence[Timer]) -> float:
+    """The number of steps: Lightning counts its batches; otherwise most timers of known place run once in a step."""
+    batches = (timer.count for name, timer in timers.items() if hook_of(name) == "run_training_batch")
+    return max(next(batches, 0.0) or float(np.median([timer.count for timer in known])), 1.0)
+
+
 def _timer(series: Series) -> Timer | None:
     """The timer that a series measures, without its warm-up; None if it has no mean."""
     name, nothing = series.key.metric, np.empty(0)
+    mean, total, count = (series.aggregate.get(word) for word in ("mean", "total", "count"))
     if series.kind == "samples":
         steady = steady_run(series.values)
         values = steady.values
@@ -129,16 +134,15 @@ def _timer(series: Series) -> Timer | None:
             return None
         calls = float(series.thinned_from or len(series.values))
         return Timer(name, float(values.mean()), error=mean_error(values), count=calls, values=values)
-    mean, total, count = (series.aggregate.get(word) for word in ("mean", "total", "count"))
     if series.summary is not None and mean is not None:
         # a row has a value, its effective sample size, and the variance of its logarithm; some have only the value
-        row = next((row for word, row in zip(series.summary.names, series.summary.rows, strict=True) if word == "mean"))
-        variance_of_log = next(iter(row[2:]), None)
-        error = abs(mean) * math.sqrt(variance_of_log) if variance_of_log is not None else 0.0
+        row = series.summary.rows[series.summary.names.index("mean")]
+        variance_of_log = row[2] if len(row) > 2 else None
+        error = abs(mean) * math.sqrt(variance_of_log or 0.0)
         return Timer(name, mean, error, count=float(series.summary.n), values=nothing)
-    if count and (mean is not None or total is not None):
-        return Timer(name, mean if total is None else total / count, 0.0, count, nothing)  # type: ignore[arg-type]
-    return Timer(name, total, error=0.0, count=1.0, values=nothing) if total is not None else None
+    if total is not None:
+        return Timer(name, total / (count or 1.0), error=0.0, count=count or 1.0, values=nothing)
+    return Timer(name, mean, error=0.0, count=count, values=nothing) if mean is not None and count else None
 
 
 @np.errstate(all="ignore")
@@ -202,7 +206,8 @@ class _TreeBuilder:
         """Find the timers beside the whole step. If the others do not fit into it, leave out those of unknown place."""
         tops = self._below(None)
         # Between the steps, perfgate's callbacks record the wait for data beside `step.time`.
-        self.outside = [name for name in tops if self.whole == "step.time" and name == "data_time"]
+        if self.whole == "step.time" and "data_time" in tops:
+            self.outside = ["data_time"]
         inside = [name for name in tops if name not in self.outside]
         if self._fits(inside):
             return
@@ -224,20 +229,24 @@ class _TreeBuilder:
 
     def _below(self, outer: str | None) -> list[str]:
         """The timers right below a timer, or below the step (None), in the order of the run; not the whole step."""
+        beside = {self.whole, *self.outside} if outer is None else {self.whole}
+        outers = self._outers()
+        return [name for name in self.timers if name not in beside and outers[name] == outer]
+
+    def _outers(self) -> dict[str, str | None]:
+        """By timer, the nearest timer that it runs in; None for the step."""
         time = {name: timer.per_step(self.steps) for name, timer in self.timers.items()}
         # by hook: the timer that has others below it; if several classes of Lightning have one hook, the longest
         hosts: dict[str, str] = {}
-        for name in sorted((name for name in time if name != self.whole), key=lambda name: time[name], reverse=True):
-            hosts.setdefault(hook_of(name), name)
-        found = []
-        for name in self.timers:
-            if name == self.whole or (outer is None and name in self.outside):
-                continue
+        for name in sorted(time, key=lambda name: time[name], reverse=True):
+            if name != self.whole:
+                hosts.setdefault(hook_of(name), name)
+        found: dict[str, str | None] = {}
+        for name, own in time.items():
             # in old versions of a framework, some timers run one after the other: a longer one cannot be inside
-            long_enough = {hook for hook, host in hosts.items() if time[host] * _TOO_LONG >= time[name]}
-            hook = around(name, long_enough, self.nesting)  # of the nearest timer that it runs in; None for the step
-            if (hosts[hook] if hook is not None else None) == outer:
-                found.append(name)
+            long_enough = {hook for hook, host in hosts.items() if time[host] * _TOO_LONG >= own}
+            hook = around(name, long_enough, self.nesting)
+            found[name] = None if hook is None else hosts[hook]
         return found
 
     def _add(self, name: str, parent: int) -> None:

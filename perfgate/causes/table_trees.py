@@ -80,26 +80,26 @@ def _trees(run: Run, own: str) -> tuple[CallTree, ...]:
 
 def _tree(rank: str, series: Sequence[Series], own: str) -> CallTree | None:
     """The tree of one rank; None if it has too few rows."""
+    table, whole = _own_times(series, own)
     kind, families = _OWN_TIMES[own]
     rows: dict[tuple[str, NodeKind], TableRow] = defaultdict(TableRow)
     for one in series:
         family, _, name = one.key.metric.partition(".")
         if one.unit == "s" and family in families and not one.key.metric.endswith(tuple(_OWN_TIMES)):
             rows[stable_name(name), families[family]] += _row(one)
-    # a table of operators prints their sum below its rows, which has the name `table`, or `table#2` for a second table
-    sums = {one.key.metric for one in series if _plain(one.key.metric.removesuffix(own)) == "table"}
-    whole = sum(_row(one).time for one in series if one.key.metric in sums)
-    table = _own_times([one for one in series if one.key.metric not in sums], own, whole)
     for name, row in table.items():
         rows[stable_name(name), kind] += row
     rows = {key: row for key, row in rows.items() if row.time > 0}
     if len(rows) < _FEWEST:
         return None
     times = [row.time for row in rows.values()]
-    smallest, printed = min(times), sum(times)
-    rest = max(whole - printed, 0.0) if table else 0.0
-    is_cut = rest > _DIGITS * whole if whole else smallest > _TINY * printed
-    return _made(rank, rows, rest, _steps(series), is_cut=bool(table) and is_cut)
+    rest, is_cut = 0.0, False
+    if table and whole:
+        rest = max(whole - sum(times), 0.0)
+        is_cut = rest > _DIGITS * whole
+    elif table:
+        is_cut = min(times) > _TINY * sum(times)
+    return _made(rank, rows, rest, _steps(series), is_cut=is_cut)
 
 
 def _plain(name: str) -> str:
@@ -119,16 +119,19 @@ def _row(series: Series) -> TableRow:
     return TableRow(time if math.isfinite(time) else 0.0, calls, 1)
 
 
-def _own_times(series: Sequence[Series], own: str, whole: float) -> dict[str, TableRow]:
-    """The rows of a table of operators: of its operators, or of its kernels. `whole` is the printed sum, or 0."""
+def _own_times(series: Sequence[Series], own: str) -> tuple[dict[str, TableRow], float]:
+    """The rows of a table of operators: of its operators, or of its kernels; and the printed sum of all rows, or 0."""
     found = _rows(series, own)
+    # below its rows, a table prints their sum, which has the name `table`, or `table#2` for a second table
+    whole = sum(row.time for name, row in found.items() if _plain(name) == "table")
+    found = {name: row for name, row in found.items() if _plain(name) != "table"}
     if own == ".self_device_time":
         found = _of_device(found, _rows(series, ".self_cpu_time"), whole)
     summed: dict[str, TableRow] = defaultdict(TableRow)
     for name, row in found.items():
         if not name.startswith("ProfilerStep"):
             summed[_plain(name)] += row
-    return summed
+    return summed, whole
 
 
 def _rows(series: Sequence[Series], own: str) -> dict[str, TableRow]:
@@ -145,23 +148,27 @@ def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow], whole: f
 
     Operators are the rows with a time of the host, which `cpu` has; the others are kernels and ranges.
     """
-    of_cpu = {name: row.time for name, row in cpu.items()}
-    names = {_plain(name) for name, time in of_cpu.items() if time > 0}
+    host_times = {name: row.time for name, row in cpu.items()}
+    names = {_plain(name) for name, time in host_times.items() if time > 0}
     kernels = {name: row for name, row in found.items() if row.time > 0 and _plain(name) not in names}
-    operators = {name: row for name, row in found.items() if of_cpu.get(name, 0) > 0}
-    of_kernels, of_operators = (sum(row.time for row in part.values()) for part in (kernels, operators))
-    is_whole = not (whole and abs(of_kernels - whole) > _DIGITS * whole)
-    is_sure = is_whole and not any(_plain(name).endswith("...") for name in kernels)
+    operators = {name: row for name, row in found.items() if host_times.get(name, 0) > 0}
+    of_kernels, of_operators = _total(kernels), _total(operators)
     # kernels are not sure if some are missing or cut off; with ranges among them, their sum is more than the whole
+    is_sure = not whole or abs(of_kernels - whole) <= _DIGITS * whole
+    is_sure = is_sure and not any(_plain(name).endswith("...") for name in kernels)
     if not is_sure and of_operators >= _MOST * min(of_kernels, whole or of_kernels):
         return _with_copies(operators, kernels)
     return kernels if of_kernels >= _MOST * of_operators else operators
 
 
+def _total(rows: Mapping[str, TableRow]) -> float:
+    return sum(row.time for row in rows.values())
+
+
 def _with_copies(operators: dict[str, TableRow], kernels: Mapping[str, TableRow]) -> dict[str, TableRow]:
     """The operators, with copies of pageable memory as rows of their own: these take as long as the host needs."""
     copies = {name: row for name, row in kernels.items() if PAGEABLE.match(name)}
-    time = sum(row.time for row in copies.values())
+    time = _total(copies)
     callers = (name for name in operators if _plain(name) == "aten::copy_")  # the operator that makes copies
     caller = max(callers, key=lambda name: operators[name].time, default="")
     if not caller or time > operators[caller].time:

@@ -149,11 +149,12 @@ def test_the_rows_of_own_time() -> None:
         *(row("mm.cpu_time", 64.0), row("add.cpu_time", 64.0), row("mm.self_cpu_memory", 64.0, unit="B")),
         *(row("add" + HOST, 64.0, unit="B"), row("add" + DEVICE, 64.0, unit="B")),
     )
-    assert _own_times(rows, HOST, 0.0) == {"mm": TableRow(7.0, 10.0, 3)}
-    assert _own_times(rows, DEVICE, 0.0) == {"mm": TableRow(56.0, 10.0, 3)}
+    assert _own_times(rows, HOST) == ({"mm": TableRow(7.0, 10.0, 3)}, 0)
+    assert _own_times(rows, DEVICE) == ({"mm": TableRow(56.0, 10.0, 3)}, 0)
     kernels = (*op("gemm", 0.0, 24.0, 5), *op("gemm#2", 0.0, 32.0, 5))
-    assert _own_times((*rows, *kernels), DEVICE, 56.0) == {"gemm": TableRow(56.0, 10.0, 2)}
-    assert _own_times((*rows, *kernels), DEVICE, 99.0) == {"mm": TableRow(56.0, 10.0, 3)}
+    for printed, found in ((56.0, {"gemm": TableRow(56.0, 10.0, 2)}), (99.0, {"mm": TableRow(56.0, 10.0, 3)})):
+        sums = row("table" + DEVICE, printed - 8.0), row("table#2" + DEVICE, 8.0)
+        assert _own_times((*rows, *kernels, *sums), DEVICE) == (found, printed)
 
 
 # --- the tree of one rank --------------------------------------------------------------------------------------------
