@@ -128,15 +128,19 @@ def _causes(
 
 def _sides(event: HistoryEvent, line: CommitLine | None, stored: Iterable[StoredRun]) -> tuple[list[Run], list[Run]]:
     """Return the nearest stored runs before and after an event: by commit, or by time if `line` is None."""
-    runs = [(one.head, one.run) for one in sorted(stored, key=lambda one: one.age)]  # the oldest first
+    runs = sorted(stored, key=lambda run: run.age)  # the oldest first
     if line is None:
-        base = [run for head, run in runs if head.time <= event.last_good.time]
-        return base[-_RUNS:], [run for head, run in runs if head.time >= event.first_bad.time][:_RUNS]
+        before = [run for run in runs if run.head.time <= event.last_good.time]
+        return _nearest(before, [run for run in runs if run.head.time >= event.first_bad.time])
     good, bad = line.place(event.last_good.commit), line.place(event.first_bad.commit)
-    on_line = [(place, run) for head, run in runs if (place := line.place(head.commit)) is not None]
+    on_line = [(place, run) for run in runs if (place := line.place(run.head.commit)) is not None]
     on_line.sort(key=lambda pair: pair[0])
-    base = [run for place, run in on_line if good is not None and place <= good]
-    return base[-_RUNS:], [run for place, run in on_line if bad is not None and place >= bad][:_RUNS]
+    before = [run for place, run in on_line if good is not None and place <= good]
+    return _nearest(before, [run for place, run in on_line if bad is not None and place >= bad])
+
+
+def _nearest(before: Sequence[StoredRun], after: Sequence[StoredRun]) -> tuple[list[Run], list[Run]]:
+    return [one.run for one in before[-_RUNS:]], [one.run for one in after[:_RUNS]]  # only these are read
 
 
 @click.command("export")
