@@ -10,7 +10,7 @@ import msgspec
 from perfgate.core import NO_STEP, Report, Verdict
 from perfgate.core.causes import Cause, CauseKind, CauseMetric, CauseReport, PlaceTime, RankTime
 from perfgate.core.verdicts import verdict_ids
-from perfgate.reporters.plain_json import encode, in_order, members_of, picked, present, problem, without_empty
+from perfgate.reporters.plain_json import encode, in_order, picked, present, problem, without_empty
 from perfgate.words import answer
 
 
@@ -83,6 +83,8 @@ _VERDICT_FIELDS = (*_FIRST, *(name for name in Verdict.__struct_fields__ if name
 
 def render(report: Report) -> str:
     """Return the report as indented JSON with a final newline. The verdicts are in the order of the rules."""
+    policy = picked(report.policy, *report.policy.__struct_fields__)
+    details = picked(report.details, *report.details.__struct_fields__)
     causes = report.causes.causes if report.causes else ()
     explained = {name for cause in causes for name in cause.verdicts}
     verdicts = list(map(_verdict, report.verdicts))
@@ -98,10 +100,10 @@ def render(report: Report) -> str:
         "problems": [{**problem(found), "excerpt": found.excerpt} for found in report.problems],
         "inputs": report.inputs,
         "environment": in_order(report.environment),
-        "policy": without_empty(members_of(report.policy), "commit"),  # the working tree and older reports have none
+        "policy": without_empty(policy, "commit"),  # the working tree and older reports have none
         **picked(report, "suite", "baseline"),
         "approve_command": report.accept.command,
-        "evidence": without_empty(members_of(report.details), "sweeps", "machine"),  # absent in older reports, too
+        "evidence": without_empty(details, "sweeps", "machine"),  # absent in older reports, too
     }
     if report.accept != NO_STEP and report.accept.action != "other":  # `other`: of an older report, without parts
         document["accept"] = report.accept

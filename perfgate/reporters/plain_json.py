@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -99,12 +98,6 @@ def approval_object(level: ApprovedLevel | None) -> dict[str, Any] | None:
     return None if level is None else picked(level, "by", "reason", "pr", "time")
 
 
-@cache
-def _names(kind: type[Struct]) -> tuple[tuple[str, str], ...]:
-    """Return the fields of a struct, each with the text before its value."""
-    return tuple((name, f'"{name}": ') for name in kind.__struct_fields__)
-
-
 def _text(value: Any, line: str, lists: _Lists, *, ordered: bool = False) -> str:
     """Return the value as JSON. `line` is a line break and the indentation of the value.
 
@@ -118,7 +111,8 @@ def _text(value: Any, line: str, lists: _Lists, *, ordered: bool = False) -> str
     if isinstance(value, list | tuple):
         return _list_text(value, line, lists)
     if isinstance(value, Struct):
-        items = [text + _text(getattr(value, name), inner, lists, ordered=True) for name, text in _names(type(value))]
+        fields = value.__struct_fields__
+        items = [f'"{name}": {_text(getattr(value, name), inner, lists, ordered=True)}' for name in fields]
     elif isinstance(value, Mapping):
         members = in_order(value) if ordered and len(value) > 1 else value
         items = [f"{_text(name, inner, lists)}: {_text(item, inner, lists)}" for name, item in members.items()]
