@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from reading import SHARED, errors, run_of, runs_of, said, values_of
 
 from perfgate.readers import Source, recognise
-from perfgate.readers.nvidia.ncu import decimal_mark, readings, scale_of
+from perfgate.readers.kit import in_base
+from perfgate.readers.nvidia.ncu import decimal_mark, readings, unit_of
 
 LAUNCH = [
     "ID",
@@ -198,8 +199,8 @@ def test_a_metric_in_two_sections_is_two_metrics():
     ],
 )
 def test_units(unit, base, one_is):
-    scale = scale_of(unit)
-    assert (scale.base, scale.to_base(1.0)) == (base, one_is)
+    known, per = unit_of(unit)
+    assert (known, in_base(1.0, per)) == (base, one_is)
 
 
 @pytest.mark.parametrize(

@@ -21,14 +21,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from msgspec import Struct
-
 from perfgate.core import Severity
-from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, cells_of, fault_of
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, cells_of, fault_of, in_base
 from perfgate.readers.line_blocks import clean
 from perfgate.readers.nvidia.nsys_tables import cells_before_cut
 
@@ -57,14 +54,16 @@ _PATTERNS: dict[Mark, re.Pattern[str]] = {
     ".": re.compile(rf"[-+]?(?:{_GROUP}(?:,\d{{3}})+(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)", re.ASCII),
     ",": re.compile(rf"[-+]?(?:{_GROUP}(?:\.\d{{3}})+(?:,\d+)?|(?:\d+(?:,\d*)?|,\d+)(?:[eE][-+]?\d+)?)", re.ASCII),
 }
+#: How many printed units are one s.
 _TIMES = {
-    **dict.fromkeys(("second", "s", "sec"), Fraction(1)),
-    **dict.fromkeys(("msecond", "ms"), Fraction(1, 10**3)),
-    **dict.fromkeys(("usecond", "us", "µs", "μs"), Fraction(1, 10**6)),
-    **dict.fromkeys(("nsecond", "ns"), Fraction(1, 10**9)),
+    **dict.fromkeys(("second", "s", "sec"), 1.0),
+    **dict.fromkeys(("msecond", "ms"), 1e3),
+    **dict.fromkeys(("usecond", "us", "µs", "μs"), 1e6),
+    **dict.fromkeys(("nsecond", "ns"), 1e9),
 }
 #: A prefix is a capital letter. Units are in small letters, except Hz and B.
 _PREFIXED = re.compile(r"([KMGTP]?)(byte|hz|Hz|B|[a-z]{2,}.*)")
+_PREFIXES = {"": 1.0, "K": 1e-3, "M": 1e-6, "G": 1e-9, "T": 1e-12, "P": 1e-15}
 _BASES = {"byte": "B", "B": "B", "hz": "1/s", "Hz": "1/s"}
 _PER_SECOND = {"B": "B/s", "1": "1/s", "s": "1"}
 
@@ -87,40 +86,27 @@ def decimal_mark(text: str, whole: bool = False) -> Mark | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
-class Scale(Struct, frozen=True):
-    """Converts a printed unit to a base unit: `value * factor / divisor`."""
-
-    base: str
-    factor: int
-    divisor: int
-    #: True if the unit counts single things or bytes, so that a sum of it is a whole number.
-    counts: bool
-
-    def to_base(self, value: float) -> float:
-        """Return a printed value in base units. Powers of ten are exact as floats; their inverses are not."""
-        return value * self.factor / self.divisor
-
-
 @lru_cache(maxsize=1024)
-def scale_of(unit: str) -> Scale:
-    """Return the scale of a unit: bytes per block are bytes; anything per second, as `cycle/nsecond`, is a rate."""
+def unit_of(unit: str) -> tuple[str, float]:
+    """Return the base unit of a printed unit, and how many printed units are one base unit.
+
+    Bytes per block are bytes; anything per second, as `cycle/nsecond`, is a rate.
+    """
     over, _, under = unit.partition("/")
-    base, size = _part(over)
-    if under:
-        below, by = _part(under)
-        size /= by
-        base = _PER_SECOND.get(base, base) if below == "s" else base
-    counts = not under and size == 1 and base in ("1", "B")
-    return Scale(base, size.numerator, size.denominator, counts)
+    base, per = _part(over)
+    if not under:
+        return base, per
+    below, per_below = _part(under)
+    return _PER_SECOND.get(base, base) if below == "s" else base, per / per_below
 
 
-def _part(unit: str) -> tuple[str, Fraction]:
-    """Return the base of one side of a unit, and the size of one printed unit in it."""
+def _part(unit: str) -> tuple[str, float]:
+    """Return the base of one side of a unit, and how many printed units are one of it."""
     if unit in _TIMES:
         return "s", _TIMES[unit]
-    found = _PREFIXED.fullmatch(unit)
-    size = Fraction(1000 ** (1 + "KMGTP".index(found[1])) if found and found[1] else 1)
-    return (_BASES.get(found[2], "1"), size) if found else ("1", Fraction(1, 100) if unit == "%" else size)
+    if found := _PREFIXED.fullmatch(unit):
+        return _BASES.get(found[2], "1"), _PREFIXES[found[1]]
+    return "1", 100.0 if unit == "%" else 1.0
 
 
 class Value(NamedTuple):
@@ -154,7 +140,7 @@ class Tables:
         """Yield the values of lines (number, text, has an end), and report the errors of ncu itself."""
         for number, text, ended in lines:
             line = text.lstrip(" \t>")  # indented, or quoted in Markdown
-            start = line.find('"ID",') if '"ID",' in line else 0 if line.startswith("ID,") else -1
+            start = 0 if line.startswith("ID,") else line.find('"ID",')
             if text.startswith("==ERROR=="):
                 self._say("error", "ncu reports an error here; launches may be missing", number)
             if start >= 0:
@@ -251,21 +237,21 @@ class _Profile(RunBuilder):
 
     def _measured(self, value: Value, key: Key) -> None:
         """Add a number in base units, or a problem if its mark or its unit is not that of the others."""
-        found, scale = readings(value.text), scale_of(value.unit)
+        found, (unit, per) = readings(value.text), unit_of(value.unit)
         text = found.get(self._mark) if self._mark else next(iter(found.values()), None)
         fault = fault_of(text or value.text)
-        column = self.column(key, scale.base)
+        column = self.column(key, unit)
         if not self._mark and len({*found.values()}) > 1:
             fault = f"{value.text} is ambiguous: its separator may be a decimal mark or group thousands; left out"
         elif text is None and found:
             fault = f"{value.text} does not use {self._mark!r}, the decimal mark of this file; left out"
-        elif column.unit != scale.base:
+        elif column.unit != unit:
             fault = f"the unit of {value.text} {value.unit} does not match the launches before; left out"
         if fault or text is None:
             self.refuse(key, fault or "not a number; left out", value.line)
         else:
             self.file.coverage.lines.tell(value.line)  # the others in its row describe the launch
-            column.values.append(scale.to_base(float(text)))
+            column.values.append(in_base(float(text), per))
 
     def run(self, part: int | None = None) -> Run:
         if self._absent:
@@ -294,7 +280,8 @@ def _mark_of(document: InputFile) -> Mark | None:
     lines = clean(document.head(_HEAD).decode("utf-8", "replace")).split("\n")[:-1]  # the last may be cut off
     numbered = ((number, line.rstrip("\r"), True) for number, line in enumerate(lines, 1))
     for value in Tables(lambda severity, message, line: None).values(numbered):
-        whole = value.metric.endswith(".sum") and scale_of(value.unit).counts  # the rollup of a counter
+        # the rollup of a counter of single things or bytes
+        whole = value.metric.endswith(".sum") and "/" not in value.unit and unit_of(value.unit) in (("1", 1), ("B", 1))
         if not value.metric.startswith(_DEVICE) and (mark := decimal_mark(value.text, whole=whole)):
             return mark
     return None

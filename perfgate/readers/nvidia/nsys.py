@@ -19,9 +19,21 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from perfgate.documents.json import JsonDocument, load_json
-from perfgate.documents.json_tokens import cut_back, walk
+from perfgate.documents.json_tokens import cut_back
 from perfgate.readers.embedded import Embedded, embedded
-from perfgate.readers.kit import Format, InputFile, JsonOutline, Key, Run, RunBuilder, Runs, fault_of, items, mapping
+from perfgate.readers.kit import (
+    Format,
+    InputFile,
+    JsonOutline,
+    Key,
+    Run,
+    RunBuilder,
+    Runs,
+    fault_of,
+    in_base,
+    items,
+    mapping,
+)
 from perfgate.readers.nvidia import nsys_export, nsys_tables
 from perfgate.readers.text import SQLITE
 
@@ -115,16 +127,16 @@ class _Reports:
         short = self._table is None and len(line) < _SHORTEST_NOTICE
         header = nsys_tables.header_of(self._previous, line) if ended and not short else None
         self._previous = line
-        if header and self.table(header[0], number):
+        if header and self._begin_table(header[0], number):
             self._split = header[1]
         elif not (self._table and line.strip() and self._row(self._table, number, line, ended)):
             self._table = None
             self._other(number, line)
 
-    def table(self, names: Sequence[str], number: int) -> bool:
-        """Begin the table with this header; False if it is not the header of a summary that is read."""
+    def _begin_table(self, names: Sequence[str], number: int) -> nsys_tables.Table | None:
+        """Begin the table with this header, and return it; None if it is not the header of a summary that is read."""
         if (found := nsys_tables.table_of(names, self._notice)) is None:
-            return False
+            return None
         self._report = self._notice.report if self._notice else None
         self._notice, self._table, self._begun, self._width = None, None, False, len(names)
         if not isinstance(found, str):
@@ -134,9 +146,9 @@ class _Reports:
             self._said.add(found)
             # The error is a column of a known report that has no known unit.
             self.runs.run.say("warning" if found.endswith("is not read") else "error", found, number)
-        return self._table is not None
+        return self._table
 
-    def row(self, table: nsys_tables.Table, cells: Sequence[str], number: int) -> None:
+    def _add(self, table: nsys_tables.Table, cells: Sequence[str], number: int) -> None:
         """Add a row of the open table. A report that this run already has begins another run."""
         self.runs.run.table_row()
         metric = table.metric(cells[table.name].strip())
@@ -150,22 +162,13 @@ class _Reports:
         run = self.runs.run
         # each call of an operator of PyTorch has a row, and they have one name
         name = nsys_tables.name_of_calls(metric) if table.kind == "range" else metric
-        key = run.unique(Key(metric), number) if name == metric else Key(name)
-        aggregate: dict[str, float] = {}
-        for index, (statistic, factor) in table.columns.items():
-            text = cells[index].strip()
-            plain = text.replace(",", "") if _GROUPED.fullmatch(text) else text
-            fault = fault_of(plain) if plain else None
-            if fault:
-                run.refuse(key, f"{statistic}: {fault}", number)
-            elif plain:
-                # division by 1000 is exact; multiplication by 0.001 is not
-                aggregate[statistic] = float(plain) * factor if factor >= 1 else float(plain) / round(1 / factor)
-        run.file.coverage.lines.tell(number)  # all columns are known, so nothing was left out
         if name == metric:
-            run.aggregate(key, table.unit, aggregate)
+            key = run.unique(Key(metric), number)
+            run.aggregate(key, table.unit, _statistics(run, key, table, cells, number))
         else:
-            run.call(key, table.unit, aggregate)
+            key = Key(name)
+            run.call(key, table.unit, _statistics(run, key, table, cells, number))
+        run.file.coverage.lines.tell(number)  # all columns are known, so nothing was left out
 
     def _another_run(self, number: int) -> None:
         self.runs.banner(number)
@@ -182,10 +185,10 @@ class _Reports:
                 return False
             self.runs.run.say("warning", "the row does not match the table's header; left out", number)
             return True
-        numeric = sum(bool(_NUMERIC.match(cells[index].strip())) for index in table.columns)
-        if 2 * numeric < len(table.columns):  # most cells are words: another text with as many parts
+        numeric = [index for index in table.columns if _NUMERIC.match(cells[index].strip())]
+        if 2 * len(numeric) < len(table.columns):  # most cells are words: another text with as many parts
             return False
-        self.row(table, cells, number)
+        self._add(table, cells, number)
         return True
 
     def _other(self, number: int, line: str) -> None:
@@ -209,20 +212,19 @@ class _Reports:
         """Read the rows of a JSON list that begins on line `first`."""
         rows = [*map(mapping, items(document.data))]
         for fault in document.faults:
-            # `row` refuses a number of a row that is not finite.
+            # `_add` refuses a number of a row that is not finite.
             if len(fault.path) != 2 or "finite" not in fault.problem.message:
                 self.runs.run.say("error", fault.problem.message, (fault.problem.at.line or 1) + first - 1)
         names = [*next(filter(None, rows), {})]
-        if not self.table(names, first) or self._table is None:
+        table = self._begin_table(names, first)
+        if table is None:
             return
-        line, at = first, 0
-        starts = (offset for path, offset, _ in walk(document.text, 1) if len(path) == 1)
-        for row, offset in zip(rows, starts, strict=False):
-            line, at = line + document.text.count("\n", at, offset), offset
-            values = [row.get(name) for name in names]
-            cells = ["" if value is None else value if isinstance(value, str) else repr(value) for value in values]
-            if cells[self._table.name]:
-                self.row(self._table, cells, line)
+        places = document.locate_all((index,) for index in range(len(rows)))
+        for index, row in enumerate(rows):
+            line = (places[index,].line or 1) + first - 1
+            cells = ["" if value is None else str(value) for value in map(row.get, names)]
+            if cells[table.name]:
+                self._add(table, cells, line)
             else:
                 self.runs.run.say("warning", "a row without a name is left out", line)
         self._table = None
@@ -243,15 +245,19 @@ def read(document: InputFile) -> tuple[Run, ...]:
     if not document.is_json():
         _read_text(reports, ((number, line, ended) for number, line, _, ended in document.lines()), document)
     elif (text := document.whole()) is not None:
-        loaded = load_json(text, document.name, document.limits)
-        if any("Extra data" in problem.message for problem in loaded.problems):  # several documents
-            _read_text(reports, ((number, line, True) for number, line in enumerate(text.split("\n"), 1)), document)
-        else:
-            reports.json(loaded, 1)
-            kept = cut_back(text) if loaded.data is None else None
-            if kept is not None:  # the document is cut off: these are the rows before the cut
-                reports.json(load_json(kept, document.name, document.limits), 1)
+        _read_json(reports, text, document)
     return reports.finish()
+
+
+def _read_json(reports: _Reports, text: str, document: InputFile) -> None:
+    """Read one JSON document; several are read as those between notices."""
+    loaded = load_json(text, document.name, document.limits)
+    if any("Extra data" in problem.message for problem in loaded.problems):
+        _read_text(reports, ((number, line, True) for number, line in enumerate(text.split("\n"), 1)), document)
+        return
+    reports.json(loaded, 1)
+    if loaded.data is None and (kept := cut_back(text)) is not None:  # it is cut off: the rows before the cut
+        reports.json(load_json(kept, document.name, document.limits), 1)
 
 
 def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], document: InputFile) -> None:
@@ -268,3 +274,19 @@ def _read_text(reports: _Reports, lines: Iterable[tuple[int, str, bool]], docume
                 reports.json(load_json(item.text, document.name, document.limits), item.line)
             elif item.fault_matters("(?:Name|Operation|Range)"):
                 reports.runs.run.say("error", item.fault, item.line)
+
+
+def _statistics(
+    run: RunBuilder, key: Key, table: nsys_tables.Table, cells: Sequence[str], line: int
+) -> dict[str, float]:
+    """Return the statistics in a row in base units; those that cannot be true are reported."""
+    statistics: dict[str, float] = {}
+    for index, (statistic, per) in table.columns.items():
+        text = cells[index].strip()
+        if _GROUPED.fullmatch(text):
+            text = text.replace(",", "")
+        if text and (fault := fault_of(text)):
+            run.refuse(key, f"{statistic}: {fault}", line)
+        elif text:
+            statistics[statistic] = in_base(float(text), per)
+    return statistics

@@ -27,10 +27,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median, stdev
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from perfgate.core.units import UNITS
-from perfgate.readers.values import cells_of
+from perfgate.readers.values import cells_of, unit_of_text
 
 #: The reports that are read, and the kind of their tables (`Table.kind`).
 KINDS = {
@@ -68,8 +67,7 @@ _STATISTICS = {
 _NAMES = ("Name", "Operation", "Range")
 #: Other known columns. A table with any further column is of a report that is not read.
 _OTHERS = {*_NAMES, "Time (%)", "Time(%)", "Style", "GridXYZ", "BlockXYZ"}
-_COLUMN = re.compile(r"(.*?) ?\(([^()]*)\)")
-_SYNONYMS = {"sec": "s", "nsec": "ns", "usec": "us", "msec": "ms", "seconds": "s"}
+_COLUMN = re.compile(r"(.*?) ?\(([^()\s]*)\)")
 #: The numbers and sizes of a call in the name of a range.
 _CALL = re.compile(r",? (?:stashed seq|seq|op_id) = -?\d+(?=,|$)|, (?:sizes|input_op_ids) = .*")
 #: The range of a step; the group is its number.
@@ -99,13 +97,10 @@ class Table(Struct, frozen=True):
     #: `kernel`, `api`, `memcpy`, `memcpy.size`, `range`, `os`, or `calls` for either `api` or `os`.
     kind: str
     name: int
-    #: By index: the statistic of a column, and how many base units its printed unit is.
-    columns: dict[int, tuple[str, float]] = field(default_factory=dict)
-
-    @property
-    def unit(self) -> str:
-        """The base unit of every statistic but the count."""
-        return "B" if self.kind == "memcpy.size" else "s"
+    #: The base unit of every statistic but the count.
+    unit: str
+    #: By index: the statistic of a column, and how many printed units are one base unit.
+    columns: dict[int, tuple[str, float]]
 
     def metric(self, name: str) -> str:
         """Return the metric of a row: `kernel.NAME`, `memcpy.NAME.size`, ..."""
@@ -139,27 +134,26 @@ def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None
         return f"a table with the column {unknown[0][:40]!r} is not read"
     if (kind := _kind(header, notice)) is None:
         return "a table of unknown calls is not read"
-    base = "B" if kind == "memcpy.size" else "s"
-    # A total without a unit is in ns, and a size in the unit of the title.
-    default = (notice.unit if notice else None) if base == "B" else "ns"
-    unit_of_total = parts[found["total"]][1] or default
+    base, default = "s", "ns"
+    if kind == "memcpy.size":
+        base, default = "B", (notice and notice.unit) or ""
+    usual = parts[found["total"]][1] or default  # of a column without a unit
     columns = {}
     for statistic, index in found.items():
-        unit = UNITS.get(parts[index][1] or unit_of_total or "")  # a column without a unit has that of the total
+        unit, per = unit_of_text(parts[index][1] or usual) or ("", 1.0)
         if statistic == "count":
-            columns[index] = (statistic, 1.0)
-        elif unit is None or unit.base != base:
+            per = 1.0
+        elif unit != base:
             return f"the column {header[index][:40]!r} has no known unit; its table is left out"
-        else:
-            columns[index] = (statistic, unit.factor)
-    return Table(kind, names[0], columns)
+        columns[index] = (statistic, per)
+    return Table(kind, names[0], base, columns)
 
 
 def _parts(text: str) -> tuple[str | None, str | None]:
     """Return the statistic of a column and its printed unit; a percentage is not a statistic."""
     found = _COLUMN.fullmatch(text)
     label, unit = (found[1], found[2]) if found else (text, None)
-    return _STATISTICS.get(label), _SYNONYMS.get(unit, unit) if unit else None
+    return _STATISTICS.get(label), unit
 
 
 def _kind(header: Sequence[str], notice: Notice | None) -> str | None:
@@ -220,14 +214,13 @@ def merged(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     if len(rows) == 1:
         return dict(rows[0])
     counts = [row.get("count", 1.0) for row in rows]
-    count = math.fsum(counts)
-    totals = [row.get("total", row.get("mean", math.nan) * calls) for row, calls in zip(rows, counts, strict=True)]
-    total = math.fsum(totals)
+    means = [row.get("mean", math.nan) for row in rows]
+    totals = [row.get("total", mean * count) for row, mean, count in zip(rows, means, counts, strict=True)]
+    count, total = math.fsum(counts), math.fsum(totals)
     found = {"count": count, "total": total, "mean": total / count if count else math.nan}
     for statistic, choose in (("min", min), ("max", max)):
-        ends = [row.get(statistic, row.get("mean")) for row in rows]
-        if None not in ends:
-            found[statistic] = choose(end for end in ends if end is not None)
-    if all(calls == 1 for calls in counts):
+        ends = [row.get(statistic, mean) for row, mean in zip(rows, means, strict=True)]
+        found[statistic] = math.nan if any(map(math.isnan, ends)) else choose(ends)
+    if all(count == 1 for count in counts):
         found |= {"median": median(totals), "stddev": stdev(totals)}
     return {name: value for name, value in found.items() if math.isfinite(value)}

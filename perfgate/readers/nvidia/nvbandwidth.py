@@ -32,7 +32,7 @@ from msgspec import Struct, field
 from perfgate.core import Fact
 from perfgate.readers.kit import AGAIN, Format, InputFile, Key, Path, Place, Run, RunBuilder, Runs
 from perfgate.readers.records import Target, load, name_of, rows
-from perfgate.readers.values import items, mapping, number, shown
+from perfgate.readers.values import checked, items, mapping, number, shown
 
 NAME = "nvbandwidth"
 METRICS = "the test case, labelled with `row` and `column`, and `TEST.sum`"
@@ -70,6 +70,11 @@ class _Matrix(Struct):
     columns: list[str] = field(default_factory=list)
     #: Of each cell that was measured: the labels of its row and its column, its text, and its place.
     cells: list[tuple[str, str, str, Place]] = field(default_factory=list)
+
+    def add(self, row: str, column: str, text: str, place: Place) -> None:
+        """Add a cell, if it was measured."""
+        if text != _NOT_MEASURED:
+            self.cells.append((row, column, text, place))
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -120,7 +125,7 @@ class _Text:
             self.matrix, self.has_result = _Matrix(found[1], at), False
         elif device := _DEVICE.match(line):
             self.gpus.append(device[1])
-            self.run.facts |= {"gpu_count": len(self.gpus), "gpu": " + ".join(sorted(set(self.gpus)))}
+            _keep_gpus(self.run, self.gpus)
         elif driver := _DRIVER.match(line):
             self.run.fact("driver", driver[1], at)
         elif self.matrix:
@@ -134,56 +139,69 @@ class _Text:
         self.matrix = None
 
     def _result(self, matrix: _Matrix, at: int, line: str, ended: bool) -> None:
+        """Read a line of a test that runs: its matrix, the sum, or why it failed."""
         words = line.split()
         if found := _SUM.fullmatch(line):
             if self.has_result and not matrix.columns:
                 self.run.refuse(Key(f"{found[1]}.sum"), "this sum has no matrix", at)
             elif ended:
-                _add(self.run, found[1], matrix, found[2], at)
                 self.matrix, self.has_result = _Matrix(matrix.test, at), True  # a bidirectional test has more
+                matrix.test = found[1]
+                _add(self.run, matrix, found[2], at)
         elif found := _FAILED.match(line):
             self.run.refuse(Key(matrix.test), f"the test failed: {found[1].strip() or 'without a message'}", at)
             self.has_result = True
-        elif not matrix.columns and matrix.description and line.startswith("  ") and words:
+        elif not words:
+            return
+        elif matrix.columns:
+            self._row(matrix, words[0], words[1:], at)
+        elif matrix.description and line.startswith("  "):
             matrix.columns = words
-        elif matrix.columns and words[1:] and all(one == _NOT_MEASURED or number(one) is not None for one in words[1:]):
-            if len(words) - 1 != len(matrix.columns):
-                message = f"a row has {len(words) - 1} cells, and its header has {len(matrix.columns)}"
-                self.run.refuse(Key(matrix.test), message, at)
-            cells = zip(matrix.columns, words[1:], strict=False)
-            matrix.cells += [(words[0], column, text, at) for column, text in cells if text != _NOT_MEASURED]
-        elif words and not matrix.columns:
+        else:
             matrix.description = line
 
+    def _row(self, matrix: _Matrix, row: str, texts: list[str], at: int) -> None:
+        if not texts or any(text != _NOT_MEASURED and number(text) is None for text in texts):
+            return  # another line
+        if len(texts) != len(matrix.columns):
+            message = f"a row has {len(texts)} cells, and its header has {len(matrix.columns)}"
+            self.run.refuse(Key(matrix.test), message, at)
+        for column, text in zip(matrix.columns, texts, strict=False):
+            matrix.add(row, column, text, at)
 
-def _add(run: RunBuilder, name: str, matrix: _Matrix, total: str | float, at: Place) -> None:
+
+def _add(run: RunBuilder, matrix: _Matrix, total: object, at: Place) -> None:
     """Add the cells of a matrix and its sum, unless the run has it already."""
-    if Key(f"{name}.sum") in run.finished:
-        run.refuse(Key(f"{name}.sum"), AGAIN, at)
+    key = Key(f"{matrix.test}.sum")
+    if key in run.finished:
+        run.refuse(key, AGAIN, at)
         return
     unit, per = ("s", 1e9) if "(ns)" in matrix.description else ("B/s", 1e-9)
-    # The sum of the cells, and how far it may be from the printed sum: both have two decimals, or six digits if large.
-    printed, digits = 0.0, 0.005
+    values = []
     for row, column, text, place in matrix.cells:
         value = number(text)
-        if row == column and value == 0:  # a GPU and itself, in older versions
-            continue
-        printed += value or 0.0
-        digits += 0.005 + abs(value or 0.0) * 1e-5
-        run.value(Key.of(name, row=row, column=column), unit, text, place, per=per)
-    run.value(Key(f"{name}.sum"), unit, total, at, per=per)
-    expected = number(total) if isinstance(total, str) else total
-    if expected is not None and abs(expected - printed) > digits + abs(expected) * 1e-5:
-        message = f"the sum is {expected:g}, but the rows add up to {printed:g}: a row is missing"
-        run.refuse(Key(f"{name}.sum"), message, at)
+        if row != column or value != 0:  # a GPU and itself have 0 in older versions
+            values.append(value or 0.0)
+            run.value(Key.of(matrix.test, row=row, column=column), unit, text, place, per=per)
+    run.value(key, unit, total, at, per=per)
+    expected, fault = checked(total, unit)
+    # the cells and their sum have two decimals, or six digits if they are large
+    rounding = 0.005 * (len(values) + 1) + 1e-5 * (sum(map(abs, values)) + abs(expected))
+    if not fault and abs(expected - sum(values)) > rounding:
+        message = f"the sum is {expected:g}, but the rows add up to {sum(values):g}: a row is missing"
+        run.refuse(key, message, at)
+
+
+def _keep_gpus(run: RunBuilder, names: list[str]) -> None:
+    if names:
+        run.facts |= {"gpu": " + ".join(sorted(set(names))), "gpu_count": len(names)}
 
 
 def _json(file: InputFile) -> Run:
     data, run = load(file, NAME)
     root = mapping(data.get("nvbandwidth"))
     names = [found[1] for one in items(root.get("GPU Device list")) if (found := _LISTED.match(str(one)))]
-    if names:
-        run.facts |= {"gpu": " + ".join(sorted(set(names))), "gpu_count": len(names)}
+    _keep_gpus(run, names)
     if isinstance(driver := root.get("Driver Version"), str):
         run.facts["driver"] = driver[:40]
     if isinstance(error := root.get("error"), str):
@@ -195,29 +213,33 @@ def _json(file: InputFile) -> Run:
 
 
 def _test(run: RunBuilder, name: str, test: Mapping[str, Any], place: Path) -> None:
-    if test.get("status") != "Passed":
-        if test.get("status") not in ("Waived", "Not Found"):
-            why = test.get("error") or test.get("status")
-            Target(run, Key(name)).refuse(f"the test failed: {shown(why)[:300]}", place)
+    status = test.get("status")
+    if status in ("Waived", "Not Found"):
         return
-    matrix = items(test.get("bandwidth_matrix"))
+    if status != "Passed":
+        Target(run, Key(name)).refuse(f"the test failed: {shown(test.get('error') or status)[:300]}", place)
+        return
+    listed = items(test.get("bandwidth_matrix"))
     description = str(test.get("bandwidth_description", ""))
-    parts = [""]
-    if direction := re.search(r" (Read|Write)[12] | Total ", description):
-        # Multinode write tests are described as `Read1` too; the name of a test is right.
-        kind = "write" if "write" in name else "read" if "read" in name else (direction[1] or "").lower()
-        parts = [f"_{kind}1", f"_{kind}2", "_total"]
-    if not matrix or len(matrix) % len(parts):
+    matrices = [_Matrix(name + part, 0, description) for part in _parts(name, description)]
+    height, rest = divmod(len(listed), len(matrices))
+    if not listed or rest:
         Target(run, Key(name)).refuse("the matrix of this test is empty or has a wrong number of rows", place)
         return
-    height = len(matrix) // len(parts)
-    for index, part in enumerate(parts):
-        one = _Matrix(name + part, line=0, description=description)
-        for row in range(height):
-            for column, text in enumerate(items(matrix[index * height + row])):
-                if text != _NOT_MEASURED:
-                    at = (*place, "bandwidth_matrix", index * height + row, column)
-                    one.cells.append((str(row), str(column), str(text), at))
-        last = index == len(parts) - 1  # the document has only the sum of the last matrix
-        total = test.get("sum") if last else sum(number(cell[2]) or 0.0 for cell in one.cells)
-        _add(run, one.test, one, total if isinstance(total, int | float) else str(total), (*place, "sum"))
+    for index, row in enumerate(listed):
+        for column, text in enumerate(items(row)):
+            path = (*place, "bandwidth_matrix", index, column)
+            matrices[index // height].add(str(index % height), str(column), str(text), path)
+    for matrix in matrices[:-1]:  # the document has only the sum of the last matrix
+        _add(run, matrix, sum(number(text) or 0.0 for _, _, text, _ in matrix.cells), (*place, "sum"))
+    _add(run, matrices[-1], test.get("sum"), (*place, "sum"))
+
+
+def _parts(name: str, description: str) -> list[str]:
+    """Return the ends of the names of a test's matrices: one, or three of a bidirectional test."""
+    direction = re.search(r" (Read|Write)[12] | Total ", description)
+    if not direction:
+        return [""]
+    # Multinode write tests are described as `Read1` too; the name of a test is right.
+    kind = next((kind for kind in ("write", "read") if kind in name), (direction[1] or "").lower())
+    return [f"_{kind}1", f"_{kind}2", "_total"]
