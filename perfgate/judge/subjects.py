@@ -211,19 +211,8 @@ def _subjects_of(name: str, expression: Expression, runs: JudgedRuns) -> list[Su
         new_runs, new_views = _side(key, new)
         base_runs, base_views = _side(key, base, runs.conditions)
         anchor_runs, anchor_views = _side(key, anchor, runs.conditions)
-        subject = Subject(
-            key,
-            expression,
-            new_runs,
-            base_runs,
-            anchor_runs,
-            new_views,
-            base_views,
-            anchor_views,
-            components=components,
-            stored_as=stored_as.get(key),
-        )
-        found.append(subject)
+        members, views = (new_runs, base_runs, anchor_runs), (new_views, base_views, anchor_views)
+        found.append(Subject(key, expression, *members, *views, components=components, stored_as=stored_as.get(key)))
     return found
 
 

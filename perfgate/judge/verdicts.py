@@ -175,13 +175,10 @@ def _asked(evidence: Evidence) -> Iterator[tuple[Evidence, Question]]:
             question = error.as_answer(is_of_runs=True)
         except OnlySummary as error:  # the baseline was stored without the values that the rule needs
             step = complete_base(one.case.accept, [error.sources])
-            question = NotJudged(
-                outcome="error", reason="not-available", message=str(error), next_step=step, is_of_runs=True
-            )
+            question = CannotJudge("not-available", str(error), step).as_answer(is_of_runs=True)
         except NotAvailable as error:
-            question = replace(
-                _error("not-available", str(error), "use a statistic that the source has"), is_of_runs=True
-            )
+            refused = CannotJudge("not-available", str(error), "use a statistic that the source has")
+            question = refused.as_answer(is_of_runs=True)
         yield one, _accepted(one, question) if isinstance(question, NotJudged) else question
 
 

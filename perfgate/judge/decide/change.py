@@ -4,14 +4,11 @@ Three questions have three error rates, shared by all looks of a plan (see `perf
 
 * Green: is a change of `at_worst` or more excluded? Wrong in at most 1 - confidence of all plans.
 * Pass: is the interval of the t test within the tolerance, too?
-* Red: is "no change" excluded, and is the change beyond the tolerance? The better the noise is known, the rarer a
-  false alarm is.
+* Red: is "no change" excluded, and is the change beyond the tolerance?
 
-`bounds` computes the bounds; here they become an answer. A comparison with the anchor (the first stored runs) has one
+`Bounds` describes the bounds; here they become an answer. A comparison with the anchor (the first stored runs) has one
 look, and does not promise to exclude `at_worst`. A suspicion is an undecided answer that is probably a failure (with
-`strict`, it is one). `bounds` has four bounds: `green` excludes `at_worst`, `interval` is shown, `red` proves a change
-beyond the tolerance with an assumed noise, and `sharp` proves it with the measured noise alone. If that is unknown,
-`sharp` proves only a change beyond `gross`.
+`strict`, it is one).
 """
 
 from __future__ import annotations
@@ -49,8 +46,7 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
     if len(question.alone) > 1 and judged.outcome in ("pass", "undecided"):
         # `new` are the latest five runs, stored and new; `alone` are the new ones: they may be beyond the anchor first.
-        # One run is not judged alone: of the many in a long unchanged history, some are beyond by chance. Several are
-        # judged in looks, but do not promise to exclude `at_worst`.
+        # One run is not judged alone: of the many in a long unchanged history, some are beyond by chance.
         terms = replace(question.terms, looks=tuple(range(1, LOOKS + 1)))
         alone = judge_runs(question.base.measures, question.alone, terms)
         judged = replace(alone, at_worst=None, not_excluded=None) if alone.outcome == "fail" else judged
@@ -192,10 +188,10 @@ def _doubts_of_start(question: ChangeQuestion, judged: ChangeResult) -> Iterator
 def _doubts_of_amounts(question: ChangeQuestion, judged: ChangeResult) -> Iterator[Doubt]:
     """Yield the doubts about amounts and gains, and about runs of one side that span more than the eased tolerance."""
     # In `runs-disagree`, `base` and `new` are the smallest and the largest run of one side.
+    most = 1 + (judged.tolerance or 0.0)
     for doubt in question.doubts:
-        if doubt.reason in ("measured-less", "implausible") or (
-            doubt.reason == "runs-disagree" and float(doubt.new) > float(doubt.base) * (1 + (judged.tolerance or 0.0))
-        ):
+        is_wide = doubt.reason == "runs-disagree" and float(doubt.new) > float(doubt.base) * most
+        if is_wide or doubt.reason in ("measured-less", "implausible"):
             yield doubt
 
 
@@ -221,10 +217,9 @@ def _doubts_of_machine(question: ChangeQuestion, judged: ChangeResult) -> Iterat
 
 
 def _explains(doubt: Doubt, *, is_red: bool) -> bool:
-    """Return whether a difference can explain the answer: lost time only on the side that it makes worse."""
-    if doubt.what != "lost":
-        return True
-    return float(doubt.new) > float(doubt.base) if is_red else float(doubt.new) <= float(doubt.base)
+    """Return whether a difference can explain the answer; lost time makes its own side worse."""
+    is_more = doubt.what == "lost" and float(doubt.new) > float(doubt.base)
+    return doubt.what != "lost" or is_more == is_red
 
 
 def _scaled(side: MeasuredSide, factors: Sequence[float]) -> list[RunMeasure]:
@@ -265,60 +260,41 @@ def _eased(question: ChangeQuestion, judged: ChangeResult) -> tuple[ChangeResult
 def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) -> ChangeResult:
     """Return the answer with the remembered runs of the branch of the baseline.
 
-    If the judged commit is on that branch, an undecided answer is judged again, together with the remembered runs:
-    those since the baseline, or since the last change point. Each block of ten runs is one plan of ten looks, which
-    share the error rate of one plan, so many merges raise few false alarms (`benchmarks/detection/pooling.py`). Pooled
-    runs can only make the answer red: most are of older commits, which say nothing about the change of this merge.
-
-    On another branch they only inform: a change that the branch of the baseline has is not from the judged commit.
+    If the judged commit is on another branch, they only inform: a change that they show is not from this commit.
     """
     remembered = question.remembered
     is_settled = judged.outcome == "pass" or judged.reason in ("exact", "thin-tail")
     if remembered is None or is_settled or any(doubt.decides for doubt in judged.doubts):
         return judged
     terms = replace(terms, looks=tuple(range(1, POOLED_RUNS + 1)))
+    pairs = zip(remembered.values, remembered.variances, strict=True)
+    runs = [RunMeasure(value, 1, None, variance, 0, True) for value, variance in pairs]  # one number each
     if remembered.is_measured:  # the judged commit is on the branch
-        return _judged_with_branch(question, remembered, judged, terms)
-    return _told_of_branch(question, remembered, judged, terms)
+        return _pooled_until_red(question, judged, terms, remembered, runs)
+    if len(runs) < _FEWEST_TOLD:
+        return judged
+    found = judge_runs(question.base.measures, runs, terms)
+    low, high, worse = found.low or 0.0, found.high or 0.0, terms.worse
+    is_worse = (worse != "down" and low > 0) or (worse != "up" and high < 0)
+    pooled = PooledRuns(remembered.branch, remembered.labels, found.estimate or 0.0, found.low, found.high, False)
+    return replace(judged, pooled=pooled) if is_worse else judged
 
 
-def _judged_with_branch(
-    question: ChangeQuestion, remembered: RememberedRuns, judged: ChangeResult, terms: ChangeTerms
+def _pooled_until_red(
+    question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms, known: RememberedRuns, runs: list[RunMeasure]
 ) -> ChangeResult:
-    """Return the answer together with the newest block of remembered runs, if that is red."""
-    runs = _numbers(remembered)
+    """Return an undecided answer as red if the remembered and the new runs together are.
+
+    `runs` are the remembered ones since the baseline, or since the last change point. Each block of ten is one plan of
+    ten looks, which share the error rate of one plan, so many merges raise few false alarms
+    (`benchmarks/detection/pooling.py`). Nothing else is taken from them, because most are of older commits.
+    """
     count = len(runs) % POOLED_RUNS  # of the newest block, which is not complete
     if not count or judged.outcome != "undecided":
         return judged
     found = judge_runs(question.base.measures, [*runs[-count:], *question.new.measures], terms)
     if found.outcome != "fail":
         return judged
-    pooled = _pooled_runs(remembered, count, found, decides=True)
+    pooled = PooledRuns(known.branch, known.labels[-count:], found.estimate or 0.0, found.low, found.high, True)
     effect = judged.allowance_effect
     return replace(found, pooled=pooled, doubts=judged.doubts, allowance=judged.allowance, allowance_effect=effect)
-
-
-def _told_of_branch(
-    question: ChangeQuestion, remembered: RememberedRuns, judged: ChangeResult, terms: ChangeTerms
-) -> ChangeResult:
-    """Return the answer, which mentions a change for the worse that the branch of the baseline has."""
-    runs = _numbers(remembered)
-    if len(runs) < _FEWEST_TOLD:
-        return judged
-    found = judge_runs(question.base.measures, runs, terms)
-    low, high, worse = found.low or 0.0, found.high or 0.0, terms.worse
-    is_worse = (worse != "down" and low > 0) or (worse != "up" and high < 0)
-    if not is_worse:
-        return judged
-    return replace(judged, pooled=_pooled_runs(remembered, len(runs), found, decides=False))
-
-
-def _numbers(remembered: RememberedRuns) -> list[RunMeasure]:
-    """Return the remembered runs, each as one number."""
-    pairs = zip(remembered.values, remembered.variances, strict=True)
-    return [RunMeasure(value, 1, None, variance, 0, True) for value, variance in pairs]
-
-
-def _pooled_runs(remembered: RememberedRuns, count: int, found: ChangeResult, *, decides: bool) -> PooledRuns:
-    labels = remembered.labels[len(remembered.labels) - count :]
-    return PooledRuns(remembered.branch, labels, found.estimate or 0.0, found.low, found.high, decides)

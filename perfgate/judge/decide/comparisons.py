@@ -14,9 +14,6 @@ from perfgate.stats.bounds import ValueLimit
 from perfgate.stats.distributions import t_quantile
 from perfgate.stats.margin import Margin
 
-#: The margin that a change exceeds if there is a change at all.
-_NO_CHANGE = Margin(0.0, 0.0, "either")
-
 
 def of_limit(limit: ValueLimit, terms: LimitTerms, *, is_broken: bool) -> tuple[Comparison, ...]:
     """Return the comparison of a mean with its bound; none for a value without noise."""
@@ -37,38 +34,34 @@ def of_change(
     """Yield the comparisons that decided: of red for a failure or a suspicion, otherwise of green and of a pass."""
     if found.reason == "thin-tail":
         return
-    tolerated, doubted = margins
-    d = bounds.change.log_change
+    tolerated, d = margins[0], bounds.change.log_change
     is_up = tolerated.worse == "up" or (tolerated.worse == "either" and d >= 0)
+    tolerance, at_worst = (margin.up if is_up else margin.down for margin in margins)
     if found.outcome != "fail" and not found.suspect:
         if promises:
-            excluded = _compared("excluded", bounds.green, doubted, is_up=is_up)
+            excluded = _compared("excluded", bounds.green, at_worst, is_up=is_up)
             # A lucky estimate must not exclude more than an estimate of no change would; a gain beyond the noise may.
-            holds = excluded.holds and bounds.green.distance < max(abs(excluded.estimate), abs(excluded.edge))
+            holds = excluded.holds and bounds.green.distance < max(abs(excluded.estimate), abs(at_worst))
             yield replace(excluded, holds=holds)
-        yield _compared("within", bounds.interval, tolerated, is_up=is_up)
+        yield _compared("within", bounds.interval, tolerance, is_up=is_up)
         return
     if bounds.sharp is not None and bounds.is_sharp(tolerated):
-        yield _compared("beyond", bounds.sharp, bounds.sharp_edge(tolerated), is_up=is_up)
+        sharp = bounds.sharp_edge(tolerated)
+        yield _compared("beyond", bounds.sharp, sharp.up if is_up else sharp.down, is_up=is_up)
         return
     if promises:
-        no_change = Reach.of(bounds.red.change, bounds.no_change)
-        yield _compared("a-change", no_change, _NO_CHANGE, is_up=is_up)
-    beyond = _compared("beyond", bounds.red, tolerated, is_up=is_up)
+        yield _compared("a-change", Reach.of(bounds.red.change, bounds.no_change), 0.0, is_up=is_up)
+    beyond = _compared("beyond", bounds.red, tolerance, is_up=is_up)
     if found.outcome == "fail" and not found.suspect and not beyond.holds:
         # At the last look `_is_alarm` (`change.py`) compares the estimate itself: a bound without distance.
-        estimate = Reach(bounds.red.change, 0.5, 0.0)
-        beyond = _compared("beyond-at-worst", estimate, doubted, is_up=is_up)
+        beyond = _compared("beyond-at-worst", Reach(bounds.red.change, 0.5, 0.0), at_worst, is_up=is_up)
     yield beyond
 
 
-def _compared(asks: Asks, bound: Reach, margin: Margin, *, is_up: bool) -> Comparison:
-    """Return whether red's nearer end is beyond the edge of a margin, or green's farther end is within it.
-
-    `is_up`: a rise is worse.
-    """
+def _compared(asks: Asks, bound: Reach, edge: float, *, is_up: bool) -> Comparison:
+    """Return whether red's nearer end is beyond the edge, or green's farther end is within it. `is_up`: up is worse."""
     is_above = not is_up if asks in ("excluded", "within") else is_up
-    change, edge = bound.change, margin.up if is_up else margin.down
+    change = bound.change
     low, high = change.log_change - bound.distance, change.log_change + bound.distance
     holds = low > edge if is_above else high < edge
     error, df = change.standard_error, change.degrees_of_freedom or 1.0
