@@ -138,7 +138,8 @@ def read(source: Source, format: str | None = None) -> tuple[Run, ...]:
 def recognise(source: Source | InputFile, format: str | None = None) -> Recognition:
     """Find the reader of a file by the content of the file, or take the one that `format` names."""
     file = InputFile(source) if isinstance(source, Source) else source
-    if not (head := file.head()):
+    head = file.head()
+    if not head:
         return Recognition(None, file.problems[0].message if file.problems else "the file is empty", file)
     if not head.strip(b"\0"):
         nothing = "it contains only NUL bytes (a disk that was full, or a file that was not written to its end?)"
@@ -147,20 +148,22 @@ def recognise(source: Source | InputFile, format: str | None = None) -> Recognit
         return Recognition(None, "the file is empty: it contains only blanks", file)
     kind = _binary(head, file.name)
     if format is not None:
-        forced = find_format(format)
-        # A format with a signature, or of another package, may begin as one of `_BINARY`; no `magic` of perfgate does.
-        reads_binary = forced and (forced.signature or (forced.package and forced.magic))
-        if forced and (kind is None or reads_binary):
-            return Recognition(forced, "--format", file)
-        return Recognition(None, kind or f"there is no format {format!r}: {', '.join(format_names())}", file)
-    found = _detect(file, FORMATS) if kind is None else _by_beginning(file, FORMATS)
-    if found is None:
-        others = plugins().formats
-        found = _by_beginning(file, others) if kind else _detect(file, others)
-    if found is None:
-        why, searched = (kind, None) if kind else not_recognised(file, _WINDOWS[-1])
-        return Recognition(None, why, file, searched)
-    return Recognition(*found, file)
+        return _forced(file, format, kind)
+    search = _by_beginning if kind else _detect
+    if found := search(file, FORMATS) or search(file, plugins().formats):
+        return Recognition(*found, file)
+    why, searched = (kind, None) if kind else not_recognised(file, _WINDOWS[-1])
+    return Recognition(None, why, file, searched)
+
+
+def _forced(file: InputFile, format: str, kind: str | None) -> Recognition:
+    """Take the format of this name, unless the file is of a binary kind that the format does not read."""
+    forced = find_format(format)
+    # A format with a signature, or of another package, may begin as one of `_BINARY`; no `magic` of perfgate does.
+    reads_binary = forced and (forced.signature or (forced.package and forced.magic))
+    if forced and (kind is None or reads_binary):
+        return Recognition(forced, "--format", file)
+    return Recognition(None, kind or f"there is no format {format!r}: {', '.join(format_names())}", file)
 
 
 def _binary(head: bytes, name: str) -> str | None:
@@ -218,19 +221,20 @@ def _look(text: str, formats: Sequence[Format]) -> tuple[Format, str] | None:
 
 def _earliest(text: str, marked: Iterable[tuple[Format, Mapping[str, str]]]) -> tuple[Format, str] | None:
     """Return the format whose marker comes first in a text, and the reason in words."""
-    best: tuple[int, Format, str] | None = None
+    first, found = len(text), None
     for known, markers in marked:
         for words, pattern in markers.items():
-            end = best[0] + _MARKER_LENGTH if best else len(text)  # a later match would not be the first
+            end = first + _MARKER_LENGTH  # a later match would not be the first
             start = text.find(words, 0, end)  # before the pattern, which is slower
             if start >= 0 and pattern:
                 match = re.compile(pattern, re.MULTILINE).search(text, 0, end)
                 start = match.start() if match else -1
-            if start >= 0 and (best is None or start < best[0]):
-                best = (start, known, words)
-    if best is None:
+            if 0 <= start < first:
+                first, found = start, (known, words)
+    if found is None:
         return None
-    return best[1], f"found {best[2]!r} on line {text.count(chr(10), 0, best[0]) + 1}"
+    known, words = found
+    return known, f"found {words!r} on line {text.count(chr(10), 0, first) + 1}"
 
 
 #: Lines that say that a job failed or was stopped.

@@ -257,9 +257,7 @@ class _Log:
         if _LAUNCHER in line:
             self.runs.banner(number)
             self.alike.current = self.alike.current if self.runs.run.has_measured else 0  # 0: a new run has begun
-        if "config.py" not in line and (
-            found := _WORLD_SIZE.search(line)
-        ):  # DeepSpeed's, which counts data-parallel ranks
+        if "config.py" not in line and (found := _WORLD_SIZE.search(line)):  # DeepSpeed counts data-parallel ranks
             self.runs.run.fact("world_size", int(found[1]), number)
 
 

@@ -25,6 +25,7 @@ Several processes may log the start of the same interval: it begins with the fir
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core.conditions import TABLE, conditions_of
@@ -106,27 +107,34 @@ def _event(text: str) -> dict[str, Any] | None:
 
 def _take(runs: Runs[_LogRun], event: dict[str, Any], line: int) -> None:
     """Read an event by its key: a condition, the start or stop of an interval, statistics, or a quality."""
-    key = event["key"]
+    key, value = event["key"], event.get("value")
     if key in _BEGINNINGS and runs.run.stopped:
         runs.banner(line)
     run = runs.run
     if key in _CONDITIONS or key in run.file.source.conditions:  # also those that the rule files name
-        run.condition(key, event.get("value"), line)
+        run.condition(key, value, line)
     name, _, end = key.rpartition("_")
     if end in ("start", "stop"):  # of any type: some submissions log intervals as points in time
         _interval(run, name, end, event, line)
-    elif key == "tracked_stats":  # the names are those of the submission
-        for name, value in mapping(event.get("value")).items():
-            if isinstance(value, int | float) and not is_unmeasured(name):
-                unit, per = ("s", 1.0) if name.endswith(("_time", "_timing")) else unit_of_name(name)
-                is_rate = name == "throughput"
-                own = Key(name if is_rate else f"tracked_stats.{name}")
-                run.sample(own, "1/s" if is_rate else unit, value, line, per=per)
+    elif key == "tracked_stats":
+        _statistics(run, mapping(value), line)
     elif key in _QUALITIES:
-        value, metric = event.get("value"), mapping(event.get("metadata")).get("metric")
-        labels = {"metric": metric} if isinstance(metric, str) and metric else {}
-        for name, one in value.items() if isinstance(value, dict) else [("", value)]:
-            run.sample(Key.of(key, **(labels | ({"metric": name} if name else {}))), "1", one, line)
+        metric = mapping(event.get("metadata")).get("metric")
+        for name, number in value.items() if isinstance(value, dict) else [(metric, value)]:
+            labels = {"metric": name} if isinstance(name, str) and name else {}
+            run.sample(Key.of(key, **labels), "1", number, line)
+
+
+def _statistics(run: _LogRun, tracked: Mapping[str, Any], line: int) -> None:
+    """Add tracked statistics, which the submission has named."""
+    for name, number in tracked.items():
+        if not isinstance(number, int | float) or is_unmeasured(name):
+            continue
+        unit, per = ("s", 1.0) if name.endswith(("_time", "_timing")) else unit_of_name(name)
+        if name == "throughput":
+            run.sample(Key(name), "1/s", number, line)
+        else:
+            run.sample(Key(f"tracked_stats.{name}"), unit, number, line, per=per)
 
 
 def _interval(run: _LogRun, name: str, end: str, event: dict[str, Any], line: int) -> None:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from perfgate.core import Run
 from perfgate.core.resource_limits import OverLimit
 from perfgate.core.wording import clip, one_line
-from perfgate.documents.json import load_json
+from perfgate.documents.json import JsonDocument, load_json
 from perfgate.readers.formats import Format, JsonOutline
 from perfgate.readers.line_blocks import clean, is_json
 from perfgate.readers.registry import FORMATS
@@ -192,38 +192,51 @@ def not_recognised(file: InputFile, most: int) -> tuple[str, str | None]:
     """
     head = file.head(most)
     text = head.decode("utf-8", "replace")
-    forced = f"--format NAME reads it as one of {', '.join(format_names())}"
-    faults = "".join(f"; {fault}" for fault in plugins().faults)
     loaded = load_json(text, file.name, file.limits) if len(head) < most else None  # None: the text is cut off
     if is_json(text) or (loaded and not loaded.faults):
-        if loaded and loaded.faults:
-            fault = loaded.faults[0].problem
-            place = f"line {fault.at.line}, column {fault.at.column}"
-            return f"JSON of an unknown format; on {place}: {fault.message}{faults}", forced
-        tokens = JsonOutline.of(text).tokens
-        schema = JsonOutline.of(text).text("schema") or ""
-        if schema.startswith("perfgate.result/"):
-            return f"the schema {schema!r} is unknown; did you mean 'perfgate.results/1'?{faults}", None
-        if schema.startswith("perfgate."):
-            return f"this is a {schema}, which has no runs to judge: give the files that were measured{faults}", None
-        if near := _nearest_json({key for path in tokens for key in path}):
-            step = _try(near[0], file.name)
-            return f"JSON of an unknown format, most like {near[0]} because of {near[1]}: {step}{faults}", forced
-        keys = ", ".join([path[0] for path in tokens if len(path) == 1 and path != ("*",)][:8]) or "none"
-        return f"JSON of an unknown format; its top-level keys are {keys}: {_own(file.name)}{faults}", forced
-    if text.count("\ufffd") + text.count("\0") > len(text) // _BINARY_SHARE:
-        return f"this is a binary file of an unknown kind: give what the tool prints, or its JSON{faults}", None
-    text = clean(text[:_COMPARED])
+        message, searched = _unknown_json(text, loaded, file.name)
+    elif text.count("\ufffd") + text.count("\0") > len(text) // _BINARY_SHARE:
+        message, searched = "this is a binary file of an unknown kind: give what the tool prints, or its JSON", None
+    else:
+        message, searched = _unknown_text(clean(text[:_COMPARED]), file.name)
+    return "; ".join([message, *plugins().faults]), searched
+
+
+def _unknown_json(text: str, loaded: JsonDocument | None, name: str) -> tuple[str, str | None]:
+    """Return the message for a JSON document, and what was searched for; without `loaded`, the text is cut off."""
+    searched = _or_forced()
+    if loaded and loaded.faults:
+        fault = loaded.faults[0].problem
+        place = f"line {fault.at.line}, column {fault.at.column}"
+        return f"JSON of an unknown format; on {place}: {fault.message}", searched
+    outline = JsonOutline.of(text)
+    schema = outline.text("schema") or ""
+    if schema.startswith("perfgate.result/"):
+        return f"the schema {schema!r} is unknown; did you mean 'perfgate.results/1'?", None
+    if schema.startswith("perfgate."):
+        return f"this is a {schema}, which has no runs to judge: give the files that were measured", None
+    if near := _nearest_json({key for path in outline.tokens for key in path}):
+        return f"JSON of an unknown format, most like {near[0]} because of {near[1]}: {_try(near[0], name)}", searched
+    keys = [path[0] for path in outline.tokens if len(path) == 1 and path != ("*",)]
+    shown = ", ".join(keys[:8]) or "none"
+    return f"JSON of an unknown format; its top-level keys are {shown}: {_own(name)}", searched
+
+
+def _unknown_text(text: str, name: str) -> tuple[str, str | None]:
+    """Return the message for a text that is not JSON, and what was searched for in it."""
     if known := console(text) or _about(text):
-        return known + faults, None
+        return known, None
     words = "; ".join(f"{one.name}: {' or '.join(map(repr, one.markers))}" for one in FORMATS if one.markers)
-    searched = f"searched for {words}, and for known JSON documents; {forced}"
+    searched = f"searched for {words}, and for known JSON documents; {_or_forced()}"
     if near := _nearest_text(text, _WORDS):
-        return f"unknown format, most like {near[0]} because of {near[1]}: {_try(near[0], file.name)}{faults}", searched
+        return f"unknown format, most like {near[0]} because of {near[1]}: {_try(near[0], name)}", searched
     if text.partition("\n")[0].count(";") > 1:
-        found = "CSV of an unknown format with ';' between its columns"
-        return f"{found}: {_suggested(file.name)}{faults}", searched
-    return f"unknown format: no line is output of a tool that perfgate reads; {_own(file.name)}{faults}", searched
+        return f"CSV of an unknown format with ';' between its columns: {_suggested(name)}", searched
+    return f"unknown format: no line is output of a tool that perfgate reads; {_own(name)}", searched
+
+
+def _or_forced() -> str:
+    return f"--format NAME reads it as one of {', '.join(format_names())}"
 
 
 def _own(name: str) -> str:

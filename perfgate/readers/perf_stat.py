@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, mapping, number
 
@@ -116,20 +116,22 @@ class _StatRun(RunBuilder):
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a file, one for each program that was measured."""
     runs = Runs(lambda: _StatRun(file))
-    for line_number, line, _, ended in file.lines():
+    for at, line, _, ended in file.lines():
         text = line.strip()
         if title := _TITLE.search(line):
-            runs.banner(line_number)
+            runs.banner(at)
             # Runs that differ in an unlabelled field get it as a label.
             runs.run.unlabelled["command"] = title[1].strip("'")[:_LONGEST_COMMAND]
-            runs.run.unlabelled |= {"heading": heading} if (heading := file.heading(line_number)) else {}
+            if heading := file.heading(at):
+                runs.run.unlabelled["heading"] = heading
         elif text.startswith('{"') and text.endswith("}"):
-            _json(runs.run, text, line_number)
+            _json(runs.run, text, at)
+        elif not ended and _ROW.fullmatch(line):  # it may be cut inside of a word
+            runs.run.say("warning", _CUT, at)
         else:
-            is_cut_row = not ended and _ROW.fullmatch(line)
-            is_read = not is_cut_row and (_text(runs.run, line, line_number) or _csv(runs.run, text, line_number))
+            is_read = _text(runs.run, line, at) or _csv(runs.run, text, at)
             if not ended and not is_read:
-                runs.run.say("warning", _CUT, line_number)
+                runs.run.say("warning", _CUT, at)
     return runs.finish()
 
 
@@ -168,20 +170,26 @@ def _labels(place: str | None) -> dict[str, str]:
 
 def _csv(run: _StatRun, line: str, at: int) -> bool:
     """Read a row `[time,][place,[CPUs,]]count,unit,event,[variance%,]run time,share,...`; return whether it is one."""
-    # Try every separator, and up to 3 cells before the count, until count and event are in their places.
-    ways = ([cell.strip() for cell in line.split(separator)] for separator in _SEPARATORS)
-    for cells, skipped in ((way, count) for way in ways for count in range(min(4, len(way) - 4))):
-        rest, before = cells[skipped:], cells[:skipped]
-        if len(rest) > 5 and rest[3].endswith("%"):
-            del rest[3]  # the variance of -r
-        is_count = rest[0].startswith("<not") or number(rest[0]) is not None
-        if is_count and _EVENT.fullmatch(rest[2]) and rest[3].isdigit() and number(rest[4].rstrip("%")) is not None:
+    for before, cells in _divided(line):
+        if len(cells) > 5 and cells[3].endswith("%"):
+            del cells[3]  # the variance of -r
+        count, unit, event, time, share, *_ = cells
+        is_count = count.startswith("<not") or number(count) is not None
+        if is_count and _EVENT.fullmatch(event) and time.isdigit() and number(share.rstrip("%")) is not None:
             run.is_interval = run.is_interval or any(_INTERVAL.fullmatch(cell) for cell in before)
             place = next((cell for cell in before if _CSV_PLACE.fullmatch(cell)), None)
-            run.count(_labels(place), rest[2], rest[0], rest[1], at)
+            run.count(_labels(place), event, count, unit, at)
             run.file.coverage.lines.tell(at)
             return True
     return False
+
+
+def _divided(line: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield the cells of a row before the count, and from it on: for every separator, and up to 3 cells before."""
+    for separator in _SEPARATORS:
+        cells = [cell.strip() for cell in line.split(separator)]
+        for count in range(min(4, len(cells) - 4)):
+            yield cells[:count], cells[count:]
 
 
 def _json(run: _StatRun, text: str, at: int) -> None:

@@ -216,8 +216,8 @@ def csv_rows(
     A header without a row is an error. The last row counts only if its line ends.
     """
     header: list[str] = []
-    begun = 0
-    rows = 0
+    begun, has_row = 0, False  # the line of the first header
+    wrong = "a row has {}, and its header has {} cells; left out"
     for number, line, _, ended in run.file.lines():
         cells = cells_of(line.strip("\r\n"), delimiter)
         if cells and is_header(cells):
@@ -227,13 +227,14 @@ def csv_rows(
             continue
         elif not ended:
             run.say("warning", "the last record is cut off; left out", number)
-        elif cells is not None and len(cells) == len(header):
-            rows += 1
+        elif cells is None:
+            run.say("error", wrong.format("an open quote", len(header)), number)
+        elif len(cells) == len(header):
+            has_row = True
             yield number, dict(zip(header, cells, strict=True))
-        elif cells is None or len(cells) > 1:
-            have = "an open quote" if cells is None else f"{len(cells)} cells"
-            run.say("error", f"a row has {have}, and its header has {len(header)} cells; left out", number)
-    if begun and not rows:
+        elif len(cells) > 1:
+            run.say("error", wrong.format(f"{len(cells)} cells", len(header)), number)
+    if begun and not has_row:
         run.say("error", "this table has a header and no row", begun)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from perfgate.core import Fact, Key, Location, Problem, Run, Series, Severity
+from perfgate.core import Fact, Key, Location, Problem, Run, Series
 from perfgate.core.call_trees import joined_trees
 from perfgate.core.conditions import Labels, conditions_of
 from perfgate.core.outlines import joined_outlines
@@ -204,17 +204,22 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     trees = joined_trees(with_trees) if with_trees else ()
     outlined = [run.outlines for run in joined if run.outlines is not None]
     outlines = joined_outlines(outlined) if outlined else None
-    facts = _facts(whole, problems)
-    commit = next((run.commit for run in whole if run.commit), None)
-    for run in whole:
-        if run.commit and run.commit != commit:
-            message = f"the commit is {run.commit} here and {commit} in another file"
-            problems.append(Problem("warning", message, Location(run.source)))
+    facts, commit = _facts(whole, problems), _commit(whole, problems)
     files = tuple(file for run in runs for file in run.files)
     formats = "+".join(sorted({run.format for run in runs}))
     return Run(
         name, formats, series, tuple(problems), facts, files=files, commit=commit, call_trees=trees, outlines=outlines
     )
+
+
+def _commit(runs: Sequence[Run], problems: list[Problem]) -> str | None:
+    """Return the first commit that a file names, with a warning for each file that names another one."""
+    first = next((run.commit for run in runs if run.commit), None)
+    for run in runs:
+        if run.commit and run.commit != first:
+            message = f"the commit is {run.commit} here and {first} in another file"
+            problems.append(Problem("warning", message, Location(run.source)))
+    return first
 
 
 def with_missing_ranks(run: Run) -> Run:
@@ -238,25 +243,26 @@ def _with_joined_traces(runs: Sequence[Run], problems: list[Problem]) -> list[Ru
 
 def _series(runs: Sequence[Run], problems: list[Problem]) -> tuple[Series, ...]:
     """Return the series of all files; one that occurs again has the rank of its file as label, or is a problem."""
-    times = Counter(series.key for run in runs for series in run.series)
-    traces = {run.source for run in runs if run.format == "torch-trace"}  # these are the last ones
-    joined: dict[Key, tuple[Series, str]] = {}
-    for run in runs:
-        rank = rank_in_name(run.source)
-        for series in run.series:
-            named = series
-            if times[series.key] > 1 and rank is not None and series.key.label("rank") is None:
-                named = replace(series, key=Key.of(series.key.metric, **dict(series.key.labels), rank=rank))
-            if named.key in joined:
-                other = joined[named.key][1]
-                is_profiled = run.source in traces and other not in traces  # a profiler slows what it measures
-                used = f"{other}, which is not profiled" if is_profiled else "the first"
-                message = f"{named.key} is in both {other} and {run.source}; using {used}"
-                severity: Severity = "warning" if is_profiled else "error"
-                problems.append(Problem(severity, message, Location(run.source), named.key))
-            else:
-                joined[named.key] = (named, run.source)
+    every = [(run, series) for run in runs for series in run.series]
+    times = Counter(series.key for _, series in every)
+    joined: dict[Key, tuple[Series, Run]] = {}
+    for run, series in every:
+        key = series.key
+        if times[key] > 1 and key.label("rank") is None and (rank := rank_in_name(run.source)) is not None:
+            key = Key.of(key.metric, **dict(key.labels), rank=rank)
+        if key in joined:
+            problems.append(_occurs_again(key, joined[key][1], run))
+        else:
+            joined[key] = (replace(series, key=key), run)
     return tuple(series for series, _ in joined.values())
+
+
+def _occurs_again(key: Key, first: Run, other: Run) -> Problem:
+    """Return the problem of a series that two files have; traces, whose profiler slows the program, are the last."""
+    is_profiled = other.format == "torch-trace" and first.format != "torch-trace"
+    used = f"{first.source}, which is not profiled" if is_profiled else "the first"
+    message = f"{key} is in both {first.source} and {other.source}; using {used}"
+    return Problem("warning" if is_profiled else "error", message, Location(other.source), key)
 
 
 def _repeats(runs: Sequence[Run]) -> list[str]:

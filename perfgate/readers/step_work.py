@@ -141,22 +141,32 @@ def add_work(
     run: RunBuilder, host: Iterable[Sequence[Event]], devices: Mapping[str, Sequence[Event]], steps: Steps
 ) -> None:
     """Add `work.*` of all devices, if calls of the host launched their events."""
-    calls = sorted((one for line in host for one in line if one.correlation is not None), key=lambda one: one.start)
-    # Of calls with one correlation, the first counts: it is the last one here.
-    step_of = {one.correlation: steps.of(one.start) for one in reversed(calls)} if steps.starts else {}
-    own = {device: [one for one in events if one.correlation in step_of] for device, events in devices.items()}
-    if not any(own.values()):
+    calls = [event for line in host for event in line if event.correlation is not None]
+    step_of = _steps_of(calls, steps)
+    launched = {
+        device: [event for event in events if event.correlation in step_of] for device, events in devices.items()
+    }
+    every = [event for events in launched.values() for event in events]
+    if not every:
         return
     sums = StepSums(np.array(steps.numbers, np.int64), lambda metric, labels: Key.of(metric, **labels))
-    launched = {one.correlation for events in own.values() for one in events if _kind(one) == "kernel"}
-    graphs = {one.correlation for one in calls if GRAPH_LAUNCHES.match(one.name)}
-    for name, chosen in (("launches", launched - graphs), ("graph_launches", graphs)):
-        found = [at for one in chosen if (at := step_of[one]) is not None]
-        run.finish(sums.count(name, np.array(found, np.int64), {}))
-    for device, events in own.items():
-        issued = [(at, one) for one in events if (at := step_of[one.correlation]) is not None]
-        for series in sums.of_device(_columns(issued), {"device": device}):
+    of_kernels = {event.correlation for event in every if _kind(event) == "kernel"}
+    of_graphs = {call.correlation for call in calls if GRAPH_LAUNCHES.match(call.name)}
+    for name, correlations in (("launches", of_kernels - of_graphs), ("graph_launches", of_graphs)):
+        run.finish(sums.count(name, np.array([step_of[one] for one in correlations], np.int64), {}))
+    for device, events in launched.items():
+        in_steps = [(step_of[event.correlation], event) for event in events if step_of[event.correlation] >= 0]
+        for series in sums.of_device(_columns(in_steps), {"device": device}):
             run.finish(series)
+
+
+def _steps_of(calls: Iterable[Event], steps: Steps) -> dict[int | None, int]:
+    """Return the index of the step of each call by its correlation: of the first call with it; -1 outside of all."""
+    found: dict[int | None, int] = {}
+    for call in sorted(calls, key=lambda call: call.start) if steps.starts else ():
+        index = steps.of(call.start)
+        found.setdefault(call.correlation, -1 if index is None else index)
+    return found
 
 
 def _columns(issued: Sequence[tuple[int, Event]]) -> DeviceEvents:

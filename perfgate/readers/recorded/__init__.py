@@ -185,22 +185,22 @@ def _read_run(
         elsewhere = fault.path[:1] == ("runs",) and len(fault.path) > 1 and fault.path[: len(path)] != path
         if not elsewhere and not is_value:
             run.say(fault.problem.severity, fault.problem.message, source.moved(fault.problem.at))
-    if written := _convert(run, form, data, path):
-        for name, value in written.environment.items():
-            file.count("facts", before=run.problems)
-            run.facts[name] = value
-        run.commit = written.commit
-        run.call_tree = written.call_tree
-        for at, reason in enumerate(written.incomplete):
-            run.say("warning", INCOMPLETE, (*path, "incomplete", at), f": {reason}")
-        has_whole_time = False
-        for index, member in enumerate(written.series):
-            place = (*path, "series", index)
-            if series := _convert(run, SeriesForm, member, place):
-                _add(run, _with_lists(series, lists) if lists else series, lists, place)
-                has_whole_time |= series.metric == WHOLE_TIME
-        if has_whole_time:
-            add_run_times(run)
+    written = _convert(run, form, data, path)
+    if written is None:
+        return run
+    for name, value in written.environment.items():
+        file.count("facts", before=run.problems)
+        run.facts[name] = value
+    run.commit = written.commit
+    run.call_tree = written.call_tree
+    for at, reason in enumerate(written.incomplete):
+        run.say("warning", INCOMPLETE, (*path, "incomplete", at), f": {reason}")
+    for index, member in enumerate(written.series):
+        place = (*path, "series", index)
+        if series := _convert(run, SeriesForm, member, place):
+            _add(run, _with_lists(series, lists) if lists else series, lists, place)
+    if any(key.metric == WHOLE_TIME for key in run.finished):
+        add_run_times(run)
     return run
 
 
@@ -237,13 +237,7 @@ def _add(run: RunBuilder, written: SeriesForm, lists: Sequence[Numbers] | AllNum
     elif fault := _mismatch(written):
         run.say("error", f"{key}: {fault}", path)
     elif written.aggregate:
-        kept = {}
-        for name, number in _statistics(written.aggregate).items():
-            if name == "count":
-                kept[name] = float(number)
-            elif is_possible(run, key, number, unit, (*path, "aggregate", name)):
-                kept[name] = in_base(float(number), per_base(unit))
-        run.aggregate(key, unit.base, kept)
+        _add_aggregate(run, key, written.aggregate, unit, (*path, "aggregate"))
     elif written.values is not UNSET:
         per, steps = per_base(unit), () if written.steps is UNSET else written.steps
         add: Callable[..., None] = run.samples if isinstance(lists, Sequence) else partial(lists.add_to, run)
@@ -251,6 +245,16 @@ def _add(run: RunBuilder, written: SeriesForm, lists: Sequence[Numbers] | AllNum
         run.file.coverage.mark(run.json, (*path, "values"))  # all were read, or are reported
     elif isinstance(written.value, float) and is_possible(run, key, written.value, unit, (*path, "value")):
         run.one_value(key, unit.base, in_base(written.value, per_base(unit)))
+
+
+def _add_aggregate(run: RunBuilder, key: Key, written: Aggregate, unit: Unit, path: Path) -> None:
+    kept = {}
+    for name, number in _statistics(written).items():
+        if name == "count":
+            kept[name] = float(number)
+        elif is_possible(run, key, number, unit, (*path, name)):
+            kept[name] = in_base(float(number), per_base(unit))
+    run.aggregate(key, unit.base, kept)
 
 
 def is_possible(run: RunBuilder, key: Key, number: float, unit: Unit, at: Place) -> bool:

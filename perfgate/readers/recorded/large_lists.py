@@ -105,6 +105,11 @@ class NumberList:
     def __len__(self) -> int:
         return self.stop - self.start + len(self.odd)
 
+    @property
+    def shows_negative(self) -> bool:
+        """Return whether the next negative number is left in the document, to be shown."""
+        return len(self.left) - len(self.odd) < _SHOWN
+
     def add(self, numbers: AnyArray) -> None:
         """Add numbers to the end."""
         self.spool.add(numbers)
@@ -214,7 +219,7 @@ class LargeLists:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return False
         found = np.fromiter(items, numbers.spool.dtype, len(items))
-        if not len(found) or (found.min() < 0 and len(numbers.left) - len(numbers.odd) < _SHOWN):
+        if not len(found) or (found.min() < 0 and numbers.shows_negative):
             return False
         numbers.has_negative |= bool(found.min() < 0)
         numbers.add(found)
@@ -230,16 +235,15 @@ class LargeLists:
             stop = self._data.find(b",", start, end)
             stop = end if stop < 0 else stop
             number = _one(self._data[start:stop], decoder)
-            is_left = number is None or (number < 0 and len(numbers.left) - len(numbers.odd) < _SHOWN)
-            if is_left:  # the comma before it stays, too
+            if number is None or (number < 0 and numbers.shows_negative):  # left, with the comma before it
+                is_first = not comma and start == begin
                 self.cuts.add(self._size, comma + self._data[begin:start].removesuffix(b",") if start > begin else b"")
                 self._take(numbers, waiting)
-                stop = self._leave(numbers, start, stop, is_odd=number is None, is_first=not (comma or start > begin))
+                stop = self._leave(numbers, start, stop, is_odd=number is None, is_first=is_first)
+                begin, comma = stop + 1, b","
             if number is not None:
                 waiting.append(number)
                 numbers.has_negative |= number < 0
-            if is_left:
-                begin, comma = stop + 1, b","
             if self._is_broken or stop >= end or self._data[stop : stop + 1] != b",":
                 break
             start = stop + 1

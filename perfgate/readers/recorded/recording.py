@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from perfgate.core.wording import WHOLE_TIME
-from perfgate.readers.kit import Format, InputFile, Key, Run, in_base, load_json
+from perfgate.readers.kit import Format, InputFile, Key, Run, in_base, load_json, mapping
 from perfgate.readers.recorded import INCOMPLETE, RecordedRun, SeriesForm, is_possible, per_base, unit_of
 from perfgate.readers.recorded.run_times import add_run_times
 
@@ -60,14 +60,7 @@ class _Recording(RecordedRun):
                 what = loaded.problems[0].message if loaded.problems else "this is not a JSON object"
                 self.say("error", "a line cannot be read", number, f": {what}")
         elif not self.begun:
-            self.begun = True
-            if content.get("schema") != SCHEMA:
-                known = f"is unknown; perfgate reads {SCHEMA!r}"
-                self.say("error", f"the schema {content.get('schema')!r} {known}", number)
-            if isinstance(content.get("commit"), str):
-                self.commit = content["commit"]
-            if isinstance(content.get("environment"), dict):
-                self._facts(content["environment"], number)
+            self._begin(content, number)
         elif "metric" in content:
             self._piece(content, number)
         elif isinstance(content.get("environment"), dict):
@@ -80,6 +73,16 @@ class _Recording(RecordedRun):
             self.closed = True
         else:
             self.say("error", "a line is not part of a recording", number)
+
+    def _begin(self, content: Mapping[str, Any], number: int) -> None:
+        """Read the first line: the schema, the commit and facts."""
+        self.begun = True
+        schema = content.get("schema")
+        if schema != SCHEMA:
+            self.say("error", f"the schema {schema!r} is unknown; perfgate reads {SCHEMA!r}", number)
+        if isinstance(content.get("commit"), str):
+            self.commit = content["commit"]
+        self._facts(mapping(content.get("environment")), number)
 
     def _facts(self, facts: Mapping[str, object], number: int) -> None:
         """Keep facts of the run; later ones replace earlier ones, because the program then knows more."""
