@@ -231,6 +231,7 @@ NEGATIVE = [
     ("max(x) + max(y) under 9 s", [-8.0, -9.0], "s", True),
     ("max(x_delta) + max(x_delta) under 9 GB", [-8.0, -9.0], "B", False),
     ("2 * x_delta under 9 GB", [-8.0, -9.0], "B", False),
+    ("max(x - y) + max(x - y) under 9 s", [-8.0, -9.0], "s", False),
     ("(x / y + 0) * y under 9 s", [-8.0, -9.0], "s", True),
 ]
 
