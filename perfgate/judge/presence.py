@@ -21,7 +21,7 @@ from perfgate.judge.largest_load import LOAD, MEASURED
 from perfgate.judge.measure import Member
 from perfgate.judge.question import MeasuredSide
 from perfgate.judge.subjects import Subject, members_by_key
-from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, Number, StatisticOf
+from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, StatisticOf
 from perfgate.words.steps import complete_base, find_calls, make_baseline, sources_of
 
 #: Changes of memory, and the net memory of an operator (allocated less freed): these may be negative.
@@ -262,9 +262,7 @@ def _may_be_negative(evidence: Evidence) -> bool:
 
 
 def _subtracts(expression: Expression) -> bool:
-    """Return whether an expression has a minus, or a negative number."""
+    """Return whether an expression has a minus."""
     if isinstance(expression, Arithmetic):
         return expression.operator == "-" or _subtracts(expression.left) or _subtracts(expression.right)
-    if isinstance(expression, StatisticOf):
-        return _subtracts(expression.of)
-    return isinstance(expression, Number) and expression.value < 0
+    return isinstance(expression, StatisticOf) and _subtracts(expression.of)
