@@ -32,13 +32,18 @@ def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> st
         _measured(page, gate.measured)
     if gate.advice is not None:
         _advice(page, gate.advice)
+    page.blank()
     if gate.state == "too-noisy":
         _choice(page, gate)
-        return page.finished()
-    page.blank()
-    if gate.state in ("added", "would-add"):
+    elif gate.state in ("added", "would-add"):
         _added(page, gate)
-        return page.finished()
+    else:
+        _written(page, gate)
+    return page.finished()
+
+
+def _written(page: Page, gate: FirstGate) -> None:
+    """Write the files of the gate, what it sees and does not see, and what to do next."""
     for name, text in gate.files:
         page.verbatim(f"{'would write' if gate.state == 'dry-run' else 'wrote'} {name}")
         for line in (text or "").splitlines():
@@ -47,12 +52,14 @@ def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> st
     for line in _proved(gate):
         page.paragraph(line)
     for line in _steps_of_command(gate) if gate.measured else _steps(gate):
-        (page.verbatim if line.startswith("    ") else page.paragraph)(line)
+        if line.startswith("    "):
+            page.verbatim(line)
+        else:
+            page.paragraph(line)
     _uncovered(page, gate)
     if gate.measured is not None:
         page.blank()
         page.paragraph(_seen(gate, gate.measured), "bold")
-    return page.finished()
 
 
 def _measured(page: Page, measured: MeasuredCommand) -> None:
@@ -131,7 +138,6 @@ def _gap(advice: Advice) -> str:
 
 def _choice(page: Page, gate: FirstGate) -> None:
     """Write that nothing was written, and the commands between which the user chooses."""
-    page.blank()
     runs = " ".join([*gate.runs, *gate.env])
     page.paragraph(
         "nothing was written. On this machine, use pairs: the base and the new code take turns, so that the noise that"

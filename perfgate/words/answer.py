@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from perfgate.core import OUTCOMES, QUARANTINED, Key, NextStep, Outcome, Policy, PolicyChange, Problem, Report, Verdict
+from perfgate.core import OUTCOMES, Key, NextStep, Outcome, Policy, PolicyChange, Problem, Report, Verdict
 from perfgate.core.units import display_unit, format_change, format_number, format_value, printed_base
 from perfgate.core.wording import one_line, plural, series_name, short_call, shortened
 
@@ -162,21 +162,27 @@ def rounded_up(change: float) -> str:
 
 def tally(report: Report) -> list[str]:
     """Return the number of verdicts with each outcome, the worst first, and of the problems that a report lists."""
-    parts = [] if report.verdicts else ["nothing was judged"]
-    for outcome in OUTCOMES:
-        found = [verdict for verdict in report.verdicts if verdict.outcome == outcome]
-        warnings = sum(map(is_warning, found)) if outcome in QUARANTINED else 0
-        quarantined = sum(verdict.is_quarantined for verdict in found) if warnings else 0
-        asides = [f"{quarantined} quarantined"] if quarantined else []
-        asides += [f"{warnings - quarantined} as a warning"] if warnings > quarantined else []
-        aside = f" ({', '.join(asides)})" if asides else ""
-        word = _COUNTED_AS.get(outcome, outcome)
-        count = plural(len(found), word) if outcome == "error" else f"{len(found)} {word}"
-        parts += [count + aside] if found else []
+    by_outcome: dict[Outcome, list[Verdict]] = {}
+    for verdict in worst_first(report.verdicts):
+        by_outcome.setdefault(verdict.outcome, []).append(verdict)
+    parts = [_counted(outcome, verdicts) for outcome, verdicts in by_outcome.items()] or ["nothing was judged"]
     # At exit code 3, reports list no others if there are unread runs.
-    counted = (unread_runs(report) if report.exit_code == 3 else []) or report.problems
-    errors = sum(problem.severity == "error" for problem in counted)
-    return [*parts, plural(errors, "problem")] if errors else parts
+    problems = (unread_runs(report) if report.exit_code == 3 else []) or report.problems
+    errors = [problem for problem in problems if problem.severity == "error"]
+    return [*parts, plural(len(errors), "problem")] if errors else parts
+
+
+def _counted(outcome: Outcome, verdicts: list[Verdict]) -> str:
+    """Return the number of verdicts with an outcome: `3 failed (1 quarantined, 1 as a warning)`."""
+    if outcome == "error":
+        return plural(len(verdicts), "error")
+    count = f"{len(verdicts)} {_COUNTED_AS.get(outcome, outcome)}"
+    warnings = list(filter(is_warning, verdicts))
+    quarantined = len([verdict for verdict in warnings if verdict.is_quarantined])
+    asides = [f"{quarantined} quarantined"] if quarantined else []
+    if len(warnings) > quarantined:
+        asides.append(f"{len(warnings) - quarantined} as a warning")
+    return f"{count} ({', '.join(asides)})" if asides else count
 
 
 def origin(report: Report) -> list[tuple[str, str]]:
@@ -259,19 +265,19 @@ def learned_noise(judged: Iterable[Verdict | Plan]) -> list[str]:
     found = [(one, one.noise) for one in judged if one.noise is not None and one.noise.source == "history"]
     if not found:
         return []
-    by_name = {series_name(one.metric, one.labels, one.statistic): noise.deviation for one, noise in found}
-    sizes = [f"{format_number(100 * size, 2)}%" for size in sorted(by_name.values())]
-    if len(by_name) == 1:
-        text = sizes[0]
-    elif len(by_name) <= _NOISES_SHOWN:
-        text = ", ".join(f"{name} {format_number(100 * size, 2)}%" for name, size in by_name.items())
-    else:
-        text = f"{sizes[0]} to {sizes[-1]}"
-    counts = sorted({noise.runs for _, noise in found})
+    sizes = {series_name(one.metric, one.labels, one.statistic): noise.deviation for one, noise in found}
+    least, most = (f"{format_number(100 * size, 2)}%" for size in (min(sizes.values()), max(sizes.values())))
+    text = f"{least} to {most}"
+    if len(sizes) == 1:
+        text = least
+    elif len(sizes) <= _NOISES_SHOWN:
+        text = ", ".join(f"{name} {format_number(100 * size, 2)}%" for name, size in sizes.items())
+    noises = [noise for _, noise in found]
+    counts = sorted({noise.runs for noise in noises})
     runs = plural(counts[0], "run") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} runs"
-    branches = " and ".join(dict.fromkeys(noise.branch for _, noise in found if noise.branch)) or "the history"
-    without = without_hosts(max(noise.hosts for _, noise in found))
-    wander = wandering(max(noise.wander for _, noise in found))
+    branches = " and ".join(dict.fromkeys(noise.branch for noise in noises if noise.branch)) or "the history"
+    without = without_hosts(max(noise.hosts for noise in noises))
+    wander = wandering(max(noise.wander for noise in noises))
     return [f"noise between runs: {text}, from {runs} of {branches}{without}{wander}"]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from perfgate.core import Estimate, Verdict
 from perfgate.core.calculations import Asks, Comparison
 from perfgate.core.units import format_change, format_number
-from perfgate.core.wording import plural, series_name
+from perfgate.core.wording import listed, plural, series_name
 from perfgate.words.numbers import unit_for, value_text, what
 from perfgate.words.work import is_work
 
@@ -90,17 +90,18 @@ def _without_comparisons(verdict: Verdict, base: float | None, new: float | None
 def _runs(verdict: Verdict, side: str) -> str:
     """Return the values of the runs of a side, and their mean."""
     values = [run.estimate for run in verdict.runs if run.side == side and run.estimate is not None]
-    estimate = verdict.base if side == "base" else verdict.new
-    if not values or estimate is None or estimate.estimate is None:
+    estimates = {name: found.estimate for name, found in (("base", verdict.base), ("new", verdict.new)) if found}
+    known = [estimate for estimate in estimates.values() if estimate is not None]
+    mean = estimates.get(side)
+    if not values or mean is None:
         return ""
-    sides = [side.estimate for side in (verdict.base, verdict.new) if side and side.estimate is not None]
-    unit = unit_for(max(sides, key=abs), verdict)  # the same for both sides
-    shown = ", ".join(f"{value / unit.factor:.7g}" for value in values[:_MOST_RUNS])
-    more = f" and {len(values) - _MOST_RUNS} more" if len(values) > _MOST_RUNS else ""
+    unit = unit_for(max(known, key=abs), verdict)  # the same for both sides
+    shown = listed([f"{value / unit.factor:.7g}" for value in values], _MOST_RUNS)
+    if len(values) == 1:
+        return f"{side}: {shown} {unit.symbol}"
     has_ratio = all(run.estimate is None or run.estimate > 0 for run in verdict.runs)
     kind = "geometric mean" if verdict.kind == "change" and has_ratio else "mean"
-    mean = f"; {kind} {estimate.estimate / unit.factor:.7g} {unit.symbol}" if len(values) > 1 else f" {unit.symbol}"
-    return f"{side}: {shown}{more}{mean}"
+    return f"{side}: {shown}; {kind} {mean / unit.factor:.7g} {unit.symbol}"
 
 
 def _compared(one: Comparison, edge: str, shown: str) -> Iterator[str]:

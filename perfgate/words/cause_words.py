@@ -263,34 +263,30 @@ def undo(cause: Cause) -> str:
         if any(_is_optimizer("/".join(path)) for path in cause.places):
             return f"{blocks}, and more parameters: compare the widths of layers and the vocabulary"
         return f"{blocks}: compare the batch, lengths and widths of the model"
-    gone, come = (" ".join(f"{name}\n" for name, _ in calls) for calls in (cause.gone, cause.come))
-    for went, came, sentence in _DECISIONS:
-        if cause.kind in _OF_CALLS and re.search(went, gone) and re.search(came, come, re.MULTILINE):
-            return sentence
-    if cause.types is not None:
-        reason = "autocast is off there, or an input has another type"
-        if cause.types == ("tf32", "fp32"):
-            reason = "TF32 is off: call torch.set_float32_matmul_precision('high')"
-        return f"{cause.types[0]} kernels became {cause.types[1]}: {reason}"
-    if cause.kind == "replaced" or (cause.kind == "appeared" and cause.gone):
-        return _of_calls(cause)
-    if cause.kind == "appeared" and cause.come:
-        return f"look for the new calls of {listed(_told(cause.come), _NAMES_SHOWN)}, and remove them"
-    return _SENTENCES.get(cause.kind, "")
+    return _of_calls(cause) or _SENTENCES.get(cause.kind, "")
 
 
 def _of_calls(cause: Cause) -> str:
-    """Return the sentence about replaced calls: several calls for one, or other calls."""
-    if not cause.gone or not cause.come:
+    """Return the sentence about the calls that went and those that came; empty if they say nothing."""
+    gone, come = (" ".join(f"{name}\n" for name, _ in calls) for calls in (cause.gone, cause.come))
+    for went, came, sentence in _DECISIONS if cause.kind in _OF_CALLS else ():
+        if re.search(went, gone) and re.search(came, come, re.MULTILINE):
+            return sentence
+    if cause.types == ("tf32", "fp32"):
+        return "tf32 kernels became fp32: TF32 is off: call torch.set_float32_matmul_precision('high')"
+    if cause.types is not None:
+        return f"{' kernels became '.join(cause.types)}: autocast is off there, or an input has another type"
+    if cause.kind not in ("appeared", "replaced") or not cause.come:
         return ""
-    counts = [sum(count for _, count in calls) for calls in (cause.gone, cause.come)]
+    if not cause.gone:
+        return f"look for the new calls of {listed(_told(cause.come), _NAMES_SHOWN)}, and remove them"
+    before, now = (sum(count for _, count in calls) for calls in (cause.gone, cause.come))
     old = _told(cause.gone)[0].rpartition("::")[2]
-    if counts[1] < 2 * counts[0]:
+    if now < 2 * before:
         return "compare the calls that are gone and new: a flag, a type, a shape or a version changed"
-    more = f"{counts[1] / counts[0]:.0f}"
     if not old.isidentifier():  # a kernel
-        return f"{more} calls do now what one did: look for a fused call that is no longer used"
-    return f"{old} was one call, and is {more} now: call {old} again"
+        return f"{now / before:.0f} calls do now what one did: look for a fused call that is no longer used"
+    return f"{old} was one call, and is {now / before:.0f} now: call {old} again"
 
 
 def _told(calls: Sequence[tuple[str, float]]) -> list[str]:

@@ -27,25 +27,26 @@ def change_message(
 
     `dropped` values of the new runs were warm-up.
     """
+    found = result.of_numbers
     base, new = (format_value(number, *units) for number in (result.base_value, result.new_value))
     warmup = f", {plural(dropped, 'value')} dropped as warm-up" if dropped else ""
     if result.estimate is None and result.base_value == result.new_value:
         return f"{name} is {new}, as in the {reference}{warmup}"
     change = "" if result.estimate is None else f": {format_change(result.estimate)}"
-    if result.estimate is not None and result.of_numbers.reason != "exact":
+    if change and found.reason != "exact":
         change += f" [{format_change(result.low)}, {format_change(result.high)}]"
-    if result.of_numbers.reason == "thin-tail":
+    if found.reason == "thin-tail":
         relation = f"but there are too few values beyond this percentile to compare it with {tolerance}"
-    elif result.of_numbers.suspect and result.of_numbers.outcome != "fail":
+    elif found.suspect and found.outcome != "fail":
         # Where a pass needs proof, one suspect run leads to more runs, which then are the proof.
         doubt = "not certain" if result.new_runs > 1 or result.at_worst is None else "one run is not proof"
         relation = f"probably beyond the tolerance of {tolerance}, but {doubt}"
-    elif result.of_numbers.outcome == "undecided":
+    elif found.outcome == "undecided":
         relation = _open_relation(result, tolerance, in_pairs=reference == PAIRED_BASE)
     elif result.improved:
         relation = f"an improvement beyond the tolerance of {tolerance}"
     else:
-        relation = f"{'beyond' if result.of_numbers.outcome == 'fail' else 'within'} the tolerance of {tolerance}"
+        relation = f"{'beyond' if found.outcome == 'fail' else 'within'} the tolerance of {tolerance}"
     runs = f"{plural(result.base_runs, 'base run')}, {plural(result.new_runs, 'new run')}"
     return f"{name} went from {base} in the {reference} to {new}{change}, {relation}; {runs}{warmup}"
 

@@ -167,14 +167,15 @@ def _measured(group: Sequence[Verdict], *, is_paired: bool) -> str:
 def _name(group: Sequence[Verdict]) -> str:
     """Return the name of a group: what all share, and the labels in which they differ: `took on GET, POST`."""
     first = group[0]
-    if len(group) == 1 or len(names := list(dict.fromkeys(map(numbers.what, group)))) == 1:
-        return numbers.what(first)
-    if len({verdict.metric for verdict in group}) > 1:
-        return listed(names, _NAMED)
+    names = dict.fromkeys(map(numbers.what, group))
+    if len(names) == 1 or len({verdict.metric for verdict in group}) > 1:
+        return listed(list(names), _NAMED)
     common = {name: text for name, text in first.labels.items() if all(one.labels.get(name) == text for one in group)}
     statistics = {verdict.statistic for verdict in group}
     subject = series_name(first.metric, common, first.statistic if len(statistics) == 1 else None)
-    own = [[value for name, value in one.labels.items() if name not in common] for one in group]
-    texts = (" ".join([*values, member_name(one.member)]).strip() for values, one in zip(own, group, strict=True))
-    differing = list(dict.fromkeys(filter(None, texts)))
-    return f"{subject} on {listed(differing, _NAMED)}" if differing else subject
+    differing: dict[str, None] = {}
+    for verdict in group:
+        labels = [value for name, value in verdict.labels.items() if name not in common]
+        differing[" ".join([*labels, member_name(verdict.member)]).strip()] = None
+    differing.pop("", None)
+    return f"{subject} on {listed(list(differing), _NAMED)}" if differing else subject

@@ -148,6 +148,12 @@ _KINDS = {
     "aggregate": "printed statistics",
     "value": "one number",
 }
+#: What a share is a share of.
+_WHOLES = {
+    "ranks": "the job's ranks were measured",
+    "steps": "the steps from the first to the last have a value",
+    "joined": "the steps have all parts of this metric",
+}
 
 
 def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
@@ -157,41 +163,34 @@ def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
     """
     if doubt.reason == "machine":
         return _machine_sentence(doubt, unit, shown)
-    if isinstance(doubt.base, str) or isinstance(doubt.new, str):
-        return f"the new runs have {_KINDS[str(doubt.new)]}, the baseline's runs have {_KINDS[str(doubt.base)]}"
-    base, new = doubt.base, doubt.new
-    if doubt.what in ("new-runs", "base-runs"):
-        whose, (low, high) = doubt.what.partition("-")[0], (format_value(value, unit, shown) for value in (base, new))
-        return f"the {whose} runs disagree: from {low} to {high}, which is more than noise explains"
-    if doubt.what == "gain":
-        was, is_now = (format_value(value, unit, shown) for value in (base, new))
-        ratio = max(base, new) / min(base, new) if min(base, new) > 0 else None
-        how = "it became 0" if ratio is None else f"{format_number(ratio, 3)} times better"
-        return f"{how} ({was} in the baseline, {is_now} now), which is more likely a mistake in the measurement"
-    if doubt.what == "mean":
-        was, is_now = (format_value(value, unit, shown) for value in (base, new))
-        which = "after the warm-up" if doubt.of else "warm-up included"
-        return f"the mean of all values, {which}, went from {was} to {is_now} ({format_change(new / base - 1)})"
-    if doubt.what == "quarter":
+    base, new, what = doubt.base, doubt.new, doubt.what
+    if isinstance(base, str) or isinstance(new, str):
+        return f"the new runs have {_KINDS[str(new)]}, the baseline's runs have {_KINDS[str(base)]}"
+    if what in ("ranks", "steps", "joined"):
+        share = f"{format_number(100 * new, 3)}% of {_WHOLES[what]}"
+        return share if base == 1 else f"{share}, and {format_number(100 * base, 3)}% in the baseline's runs"
+    if what == "quarter":
         of_rule = f"the first {new:g} of {base:g} values are slow, more than the rule's `warmup`"
         return of_rule if doubt.of else f"{new:g} of {base:g} values were dropped as warm-up"
-    if doubt.what == "warm-up time":
-        was, is_now = (format_value(value, "s") for value in (base, new))
-        return f"the warm-up took {is_now}, and at most {was} in the baseline's runs"
-    if doubt.what == "warm-up steps":
+    if what == "warm-up time":
+        return (
+            f"the warm-up took {format_value(new, 's')}, and at most {format_value(base, 's')} in the baseline's runs"
+        )
+    if what == "warm-up steps":
         return f"the warm-up took {new:g} steps, and at most {base:g} in the baseline's runs"
-    if doubt.what in ("values", "calls"):
+    if what in ("values", "calls", "more-ranks"):
         word = "more" if new > base else "fewer"
-        return f"{word} {doubt.what} than in the baseline: {new:g} instead of {base:g}"
-    if doubt.what == "more-ranks":
-        return f"more ranks than in the baseline: {new:g} instead of {base:g}"
-    one, other = (f"{format_number(100 * share, 3)}%" for share in (new, base))
-    known = "" if base == 1 else f", and {other} in the baseline's runs"
-    if doubt.what == "ranks":
-        return f"{one} of the job's ranks were measured{known}"
-    if doubt.what == "steps":
-        return f"{one} of the steps from the first to the last have a value{known}"
-    return f"{one} of the steps have all parts of this metric{known}"  # `joined`
+        return f"{word} {what.removeprefix('more-')} than in the baseline: {new:g} instead of {base:g}"
+    was, is_now = format_value(base, unit, shown), format_value(new, unit, shown)
+    if what == "mean":
+        which = "after the warm-up" if doubt.of else "warm-up included"
+        return f"the mean of all values, {which}, went from {was} to {is_now} ({format_change(new / base - 1)})"
+    if what == "gain":
+        least, most = sorted((base, new))
+        how = f"{format_number(most / least, 3)} times better" if least > 0 else "it became 0"
+        return f"{how} ({was} in the baseline, {is_now} now), which is more likely a mistake in the measurement"
+    # `new-runs` or `base-runs`
+    return f"the {what.removesuffix('-runs')} runs disagree: from {was} to {is_now}, which is more than noise explains"
 
 
 def _machine_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
@@ -226,15 +225,12 @@ def _host_sentence(known: HostDifference, word: str, unit: str, shown: str | Non
 def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> NextStep:
     """Return the next step after a doubt that decides; `accept` has the command that approves the new runs."""
     if doubt.reason == "machine":
-        if doubt.hosts is not None:
-            how = f"measure again on {' or '.join(doubt.hosts.base.hosts)}"
-        else:
-            steady = "lock the clocks (`nvidia-smi -lgc`) and " if doubt.what == "clock" else ""
-            how = f"{steady}measure again"
-        return NextStep("run-again", f"{how}, or compare on one machine: `perfgate run --paired`")
-    others = "" if accept.ref is None else f"someone who may write to {accept.ref} can "
-    intended = f"; if it is intended, {others}approve it" if accept.has_store else ""
-    command = accept.approve if accept.has_store and accept.ref is None else None
+        return _machine_next_step(doubt)
+    intended, command = "", None  # how to accept the new runs
+    if accept.has_store and accept.ref is None:
+        intended, command = "; if it is intended, approve it", accept.approve
+    elif accept.has_store:
+        intended = f"; if it is intended, someone who may write to {accept.ref} can approve it"
     if doubt.what == "new-runs":
         return NextStep("run-again", "the new runs disagree: run again; if they do again, see what one did differently")
     if doubt.what == "quarter":
@@ -253,3 +249,12 @@ def doubt_next_step(doubt: Doubt, accept: Acceptance, *, has_base: bool) -> Next
         text = f"the job seems to have died early: run it again to its end{intended}"
         return NextStep("run-again", text, command=command)
     return NextStep("run-again", f"find out why less was measured, and run it again{intended}", command=command)
+
+
+def _machine_next_step(doubt: Doubt) -> NextStep:
+    how = "measure again"
+    if doubt.hosts is not None:
+        how = f"measure again on {' or '.join(doubt.hosts.base.hosts)}"
+    elif doubt.what == "clock":
+        how = "lock the clocks (`nvidia-smi -lgc`) and measure again"
+    return NextStep("run-again", f"{how}, or compare on one machine: `perfgate run --paired`")

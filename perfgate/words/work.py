@@ -25,6 +25,8 @@ _NOUNS = {
     "work.allocations": ("allocation or release", "allocations and releases"),
     "work.collectives": ("collective", "collectives"),
 }
+#: The unit of each amount that is not FLOP, and what happens to it.
+_AMOUNTS = {"work.copied_bytes": ("B", "copied"), "work.collective_bytes": ("B", "sent")}
 #: Smaller counts are printed whole.
 _PRINTED_WHOLE = 10_000
 #: The most counts in one sentence, and the longest name of a call.
@@ -123,24 +125,31 @@ def _said(differences: Sequence[WorkDifference], word: str, has: str = "has") ->
 
 def _one(group: Sequence[WorkDifference], word: str, *, names_device: bool) -> str:
     """Return one difference: `6 more DtoH copies (0 → 6) on rank 3`."""
-    first = max(group, key=lambda one: abs(one.new - one.base))
-    member = {name: value for name, value in first.member.items() if names_device or name != "device"}
-    change = abs(first.new - first.base)
-    kind = f" {first.labels.get('kind') or first.labels.get('op') or ''}".rstrip()
-    if first.metric in _NOUNS:
-        is_exact = max(first.base, first.new) < _PRINTED_WHOLE or not first.base
-        count = format_number(change) if is_exact else f"{format_number(100 * change / first.base, 2)}%"
-        noun = _NOUNS[first.metric][change != 1 or not is_exact]
-        text = f"{count} {'fewer' if word == 'less' else word}{kind} {noun}"
-        text += f" ({format_number(first.base)} → {format_number(first.new)})" if is_exact else ""
-    else:
-        unit = "B" if first.metric.endswith("bytes") else "FLOP"
-        what = "copied" if first.metric == "work.copied_bytes" else "sent" if unit == "B" else "computed"
-        text = f"{format_value(change, unit)} {word}{kind} {what}"
-        text += f" ({format_change(first.new / first.base - 1)})" if first.base else ""
-    if len(group) == 1 and member:
-        text += f" on {member_name(tuple(member.items()))}"
-    return text
+    largest = max(group, key=lambda one: abs(one.new - one.base))
+    text = _count(largest, word) if largest.metric in _NOUNS else _amount(largest, word)
+    member = {name: value for name, value in largest.member.items() if names_device or name != "device"}
+    return f"{text} on {member_name(member)}" if len(group) == 1 and member else text
+
+
+def _kind(difference: WorkDifference) -> str:
+    return f" {difference.labels.get('kind') or difference.labels.get('op') or ''}".rstrip()
+
+
+def _count(one: WorkDifference, word: str) -> str:
+    """Return a difference of calls: `6 more DtoH copies (0 → 6)`, or in percent, `25% more operators`."""
+    change, (single, several) = abs(one.new - one.base), _NOUNS[one.metric]
+    what = f"{'fewer' if word == 'less' else word}{_kind(one)}"
+    if one.base and max(one.base, one.new) >= _PRINTED_WHOLE:
+        return f"{format_number(100 * change / one.base, 2)}% {what} {several}"
+    noun = single if change == 1 else several
+    return f"{format_number(change)} {what} {noun} ({format_number(one.base)} → {format_number(one.new)})"
+
+
+def _amount(one: WorkDifference, word: str) -> str:
+    """Return a difference of bytes or FLOP: `3 MiB more DtoH copied (+50.0%)`."""
+    unit, verb = _AMOUNTS.get(one.metric, ("FLOP", "computed"))
+    text = f"{format_value(abs(one.new - one.base), unit)} {word}{_kind(one)} {verb}"
+    return f"{text} ({format_change(one.new / one.base - 1)})" if one.base else text
 
 
 def _place(place: WorkPlace | None) -> str:
