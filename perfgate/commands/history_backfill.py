@@ -15,7 +15,7 @@ from perfgate.core.run_history import BackfillPlan, HistoryChange, HistorySeries
 from perfgate.core.wording import listed, plural
 from perfgate.history.backfill import backfill_plan
 from perfgate.history.writing import Measured, remember
-from perfgate.measuring.kept_runs import ProgramSide, new_run
+from perfgate.measuring.kept_runs import ProgramSide, new_folder, new_run
 from perfgate.measuring.programs import RunFailed, Stopped, finish, stopped_by_signals
 from perfgate.measuring.until_settled import MeasuringOptions, Tell
 from perfgate.measuring.worktrees import checked_out
@@ -133,7 +133,7 @@ def backfill(
     Refused if no commit can be measured; an error in the middle says how many runs were added before.
     """
     found = plan(request)
-    folder = measuring.new_folder()
+    folder = new_folder(measuring.keep)
     broken: set[str] = set()  # the commits that cannot be measured
     added = 0
     try:

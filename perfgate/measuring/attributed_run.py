@@ -18,13 +18,13 @@ from typing import TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perfgate.core import Fact, Location, Problem, Report
+from perfgate.core import Fact, Location, Problem, Report, Run
 from perfgate.core.calculations import MIXED
 from perfgate.judge.factors import with_attributions
 from perfgate.judge.pairs import Pairing
 from perfgate.judge.report import with_problems
 from perfgate.measuring import paired_run
-from perfgate.measuring.kept_runs import ProgramSide
+from perfgate.measuring.kept_runs import ProgramSide, new_folder
 from perfgate.measuring.lockstep import listening
 from perfgate.measuring.until_settled import MeasuringOptions, Tell, until_settled
 from perfgate.measuring.worktrees import checked_out
@@ -77,7 +77,7 @@ def run_attributed(
         judged = {cell: judge_pairs(earlier[cell], found, noted) for cell, found in mixed.items()}
         return with_attributions(judge_pairs(earlier["new"], paths, noted), judged, options.most_runs)
 
-    folder = options.new_folder()
+    folder = new_folder(options.keep)
     assert pairs.environments is not None
     old, new = pairs.environments
     with ExitStack() as stack:
@@ -126,25 +126,28 @@ class _RepetitionMaker(Struct):
         if self.options.results and number == 1:
             self.by_turns = False
             self.tell("--results: both environments run the code in one folder, so whole runs alternate")
-        while True:
-            try:
-                runs = paired_run.read_sides(self._run_all(number), self.pairs.format, self.pairs.mappings)
-                break
-            except paired_run.SideFailed as error:
-                if number > 1 or error.side not in MIXED:
-                    raise
-                # go on without this combination, and keep what it wrote
-                del self.sides[error.side]
-                self.failed[error.side] = error.why.removeprefix("the command ")
-                for path in [*self.folder.glob(f"{_PAIR}-001*")]:
-                    path.rename(path.with_name(path.name.replace(f"{_PAIR}-001", f"failed-{len(self.failed):03d}")))
+        runs = self._readable(number)
         pairing: Pairing = "in-turn" if self.by_turns else "whole-runs"
-        for cell in (name for name in runs if name != "base"):
+        base = runs.pop("base")
+        for cell, run in runs.items():
             path = self.folder / f"{_PAIR if cell == 'new' else cell}-{number:03d}.json"
-            for line in paired_run.write_pair(path, {"base": runs["base"], "new": runs[cell]}, number, pairing):
+            for line in paired_run.write_pair(path, {"base": base, "new": run}, number, pairing):
                 self.tell(line)
         self.made.append(self.folder / f"{_PAIR}-{number:03d}.json")
         return self.made
+
+    def _readable(self, number: int) -> dict[str, Run]:
+        """Make a run of each combination. A mixed one that fails the first time is left out. Raises RunFailed."""
+        while True:
+            try:
+                return paired_run.read_sides(self._run_all(number), self.pairs.format, self.pairs.mappings)
+            except paired_run.SideFailed as error:
+                if number > 1 or error.side not in MIXED:
+                    raise
+                del self.sides[error.side]
+                self.failed[error.side] = error.why.removeprefix("the command ")
+                for path in [*self.folder.glob(f"{_PAIR}-001*")]:  # keep what it wrote
+                    path.rename(path.with_name(path.name.replace(f"{_PAIR}-001", f"failed-{len(self.failed):03d}")))
 
     def _run_all(self, number: int) -> dict[str, Path]:
         """Run all combinations; return the results of each. Raises RunFailed."""

@@ -96,21 +96,28 @@ def claim(folder: Path, keep: str, command: str = "perfgate run") -> None:
     _CLAIMED[os.path.realpath(folder)] = descriptor
 
 
-def move_aside(folder: Path, keep: str) -> None:
-    """Move the runs in a folder into a new folder in it: `earlier-001` at first, then `earlier-002` and so on.
+def new_folder(keep: str) -> Path:
+    """Make the folder of the runs. Earlier runs in it move into a new folder there: `earlier-001`, `earlier-002`, ...
 
-    Raises Refused if the folder has files that `perfgate run` did not write, and OSError.
+    Raises Refused if that fails, and if the folder has files that `perfgate run` did not write.
     """
-    found = sorted(path for path in folder.iterdir() if not _EARLIER.fullmatch(path.name) and path.name != _IGNORE)
-    if others := [path.name for path in found if not _OWN.fullmatch(path.name)]:
-        why = f"is not empty: it has {others[0]}, which `perfgate run` did not write"
-        raise Refused(f"--keep {keep}: {why}; name another folder")
-    if found:
-        numbers = [int(name[1]) for path in folder.iterdir() if (name := _EARLIER.fullmatch(path.name))]
-        aside = folder / f"earlier-{max(numbers, default=0) + 1:03d}"
-        aside.mkdir()
-        for path in found:
-            path.rename(aside / path.name)
+    folder = Path(keep)
+    try:
+        make_folder(folder)
+        claim(folder, keep)
+        found = sorted(path for path in folder.iterdir() if not _EARLIER.fullmatch(path.name) and path.name != _IGNORE)
+        if others := [path.name for path in found if not _OWN.fullmatch(path.name)]:
+            why = f"is not empty: it has {others[0]}, which `perfgate run` did not write"
+            raise Refused(f"--keep {keep}: {why}; name another folder")
+        if found:
+            numbers = [int(name[1]) for path in folder.iterdir() if (name := _EARLIER.fullmatch(path.name))]
+            aside = folder / f"earlier-{max(numbers, default=0) + 1:03d}"
+            aside.mkdir()
+            for path in found:
+                path.rename(aside / path.name)
+    except OSError as error:
+        raise Refused(f"--keep {keep}: cannot be made: {error.strerror or error}") from None
+    return folder
 
 
 #: A variable of random length, and its longest length. The addresses of a process's data depend on the lengths of its

@@ -201,17 +201,18 @@ class _Turns(Struct):
     def give(self) -> None:
         """Give the next turn if the last one is over. A side goes on alone after the others have ended."""
         sides = self.sides.values()
-        left = sum(side.has_left for side in sides)
-        if self.most_steps is not None and all(side.is_ready and side.steps >= self.most_steps for side in sides):
+        ready = [side for side in sides if side.is_ready]
+        running = sum(not side.has_left for side in sides)
+        never_began = running < len(sides) and self.next_turn is None
+        if self.most_steps is not None and len(ready) == len(sides) and min(s.steps for s in sides) >= self.most_steps:
             self.are_told_to_end = True
             for side in sides:
                 side.go(END)
-        elif len(sides) - left < 2 or (left and self.next_turn is None):  # at most one side runs, or turns never began
-            for side in sides:  # without turns, all may run
-                if side.is_ready:
-                    side.go()
-        elif self.current is None and all(side.is_ready for side in sides):
-            for side in sides:  # all have taken their first step: the turns begin
+        elif running < 2 or never_began:  # without turns, all may run
+            for side in ready:
+                side.go()
+        elif self.current is None and len(ready) == len(sides):  # all have taken their first step: the turns begin
+            for side in sides:
                 side.program.starting = time.monotonic() - side.program.began
             self._start(0)
         elif self.current is not None and (self.current.is_ready or self.current.has_left):  # its turn is over

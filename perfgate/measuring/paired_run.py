@@ -7,6 +7,7 @@ device has. Then whole runs alternate, in the order base, new, new, base, and th
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,12 +17,12 @@ from socket import socket
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perfgate.core import Key, Report, Run
+from perfgate.core import Key, Report, Run, Series
 from perfgate.core.file_mappings import FileMapping
 from perfgate.core.runs import OF_BASE, WRITTEN_AS
 from perfgate.judge.pairs import Pairing, base_goes_first
 from perfgate.measuring.command_cost import cost_beside
-from perfgate.measuring.kept_runs import ProgramSide, build, fair_environment, new_run
+from perfgate.measuring.kept_runs import NewRun, ProgramSide, build, fair_environment, new_folder, new_run
 from perfgate.measuring.lockstep import NO_HOOK, SIDES, listening, play
 from perfgate.measuring.programs import Program, RunFailed, Stopped, end_all, finish, ran_out_of_memory
 from perfgate.measuring.short_processes import Split, short_processes, split_of
@@ -57,7 +58,7 @@ class PairRequest(Struct, frozen=True):
 
 def run_pairs(options: MeasuringOptions, pairs: PairRequest, judge_runs: JudgeRuns, tell: Tell) -> Report:
     """Run pairs until every verdict is final. Raises Refused for usage errors, and if the base cannot be read."""
-    folder = options.new_folder()
+    folder = new_folder(options.keep)
     with ExitStack() as stack:
         base, new = ProgramSide(pairs.base), ProgramSide(pairs.new, environment=options.environment, cpus=options.cpus)
         if pairs.base_ref is not None:
@@ -142,7 +143,12 @@ class _PairMaker(Struct):
         top, globs = self.folder / f"pair-{number:03d}", self.options.results
         times = self.pairs.hook_timeout, self.options.timeout
         if self.split is not None:
-            return self._short(top, number, times)
+
+            def make(place: int, base_first: bool, steps: int) -> Mapping[str, Path]:
+                inside = top / f"process-{place}"
+                return steps_by_turns(self.listener, inside, self.sides, number, globs, times, steps, base_first)
+
+            return short_processes(top, self.split, number, make)
         began, starts = time.monotonic(), list[float]()
         found = steps_by_turns(self.listener, top, self.sides, number, globs, times, note_start=starts.append)
         took, start = time.monotonic() - began, max(starts, default=0.0)
@@ -150,18 +156,6 @@ class _PairMaker(Struct):
         if number == 1 and self.pairs.processes > 1 and self.pairs.format is None and took > _STARTS * start:
             self.times = start, took
         return found
-
-    def _short(self, top: Path, number: int, times: tuple[float, float]) -> dict[str, Path]:
-        """Make a pair of short processes. Raises RunFailed."""
-
-        def make(place: int, base_first: bool, steps: int) -> Mapping[str, Path]:
-            inside, globs = top / f"process-{place}", self.options.results
-            return steps_by_turns(
-                self.listener, inside, self.sides, number, globs, times, most_steps=steps, base_first=base_first
-            )
-
-        assert self.split is not None
-        return short_processes(top, self.split, number, make)
 
 
 def whole_runs(
@@ -219,11 +213,8 @@ def steps_by_turns(
         by_turns, fault = play(listener, in_order, base_first, *times, most_steps)
         if not by_turns and fault in (None, NO_HOOK):
             raise NoTurns(NO_HOOK)
-        if fault is not None and any(ran_out_of_memory(run.log) for run in runs.values()):
-            raise NoTurns(f"the sides do not fit into memory at once ({fault})")
         if fault is not None:
-            failed = next((name for name in sides if fault.startswith(f"the {name} side ")), None)
-            raise SideFailed(failed, fault.removeprefix(f"the {failed} side")) if failed else RunFailed(fault)
+            raise _as_error(fault, runs)
         note_start(max(program.starting for program in programs.values()))
         end_all(programs.values())  # also the processes that they started, which may still write
         found = {}
@@ -233,6 +224,16 @@ def steps_by_turns(
             except RunFailed as error:
                 raise _of_side(name, error) from None
         return found
+
+
+def _as_error(fault: str, runs: Mapping[str, NewRun]) -> Exception:
+    """Return the fault of programs that took turns as NoTurns, or as RunFailed."""
+    if any(ran_out_of_memory(run.log) for run in runs.values()):
+        return NoTurns(f"the sides do not fit into memory at once ({fault})")
+    for name in runs:
+        if fault.startswith(f"the {name} side "):
+            return SideFailed(name, fault.removeprefix(f"the {name} side"))
+    return RunFailed(fault)
 
 
 def read_sides(found: Mapping[str, Path], format: str | None, mappings: Sequence[FileMapping] = ()) -> dict[str, Run]:
@@ -254,34 +255,34 @@ def write_pair(path: Path, runs: Mapping[str, Run], number: int, pairing: Pairin
 
     If the sides took turns, each series is cut to the length that both sides have: further steps were not interleaved.
     """
-    lengths: dict[Key, int] = {}  # of the shorter side
-    for run in runs.values():
-        for series in run.series:
-            lengths[series.key] = min(lengths.get(series.key, len(series.values)), len(series.values))
+    lengths: dict[Key, int] = {}  # of the shorter side, if the sides took turns
+    for series in (series for run in runs.values() for series in run.series if pairing == "in-turn"):
+        lengths[series.key] = min(lengths.get(series.key, len(series.values)), len(series.values))
     rows = []
     lines = [f"pair {number}: {problem}" for run in runs.values() for problem in run.problems]
     for side, run in runs.items():
-        for series in run.series:
-            labels = {**dict(series.key.labels), "side": side, "pair": str(number), "pairing": pairing}
-            row: dict[str, object] = {"metric": series.key.metric, "labels": labels, "unit": series.unit}
-            if series.kind == "aggregate":
-                row["aggregate"] = dict(series.aggregate)
-            elif series.kind == "value":
-                row["value"] = float(series.values[0])
-            else:
-                cut = slice(lengths[series.key] if pairing == "in-turn" else None)
-                row["values"] = series.values[cut].tolist()
-                if series.steps is not None:
-                    row["steps"] = series.steps[cut].tolist()
-            rows.append(row)
-        longer = [series for series in run.series if len(series.values) > lengths[series.key]]
-        for one in longer[:1] if pairing == "in-turn" else ():
-            counts = f"{len(one.values)} steps of {one.key.metric}, the other side {lengths[one.key]}"
+        labels = {"side": side, "pair": str(number), "pairing": pairing}
+        rows += [_row(series, labels, lengths.get(series.key)) for series in run.series]
+        longer = [series for series in run.series if len(series.values) > lengths.get(series.key, math.inf)]
+        if longer:
+            counts = f"{len(longer[0].values)} steps of {longer[0].key.metric}, the other side {lengths[longer[0].key]}"
             lines.append(f"pair {number}: the {side} side took {counts}: using as many steps as both have")
-    base, new = (dict(runs[side].environment) for side in SIDES)
-    facts = new | {f"{OF_BASE}{name}": fact for name, fact in base.items() if new.get(name) != fact}
-    if (format := runs["base"].format) == runs["new"].format != "perfgate":
-        facts[WRITTEN_AS] = format
+    base, new = (runs[side] for side in SIDES)
+    facts = dict(new.environment)
+    facts |= {f"{OF_BASE}{name}": fact for name, fact in base.environment.items() if facts.get(name) != fact}
+    if base.format == new.format and base.format != "perfgate":
+        facts[WRITTEN_AS] = base.format
     document = {"schema": "perfgate.results/1", "environment": facts, "series": rows}
     replace_file(str(path), (json.dumps(document) + "\n").encode())
     return lines
+
+
+def _row(series: Series, labels: Mapping[str, str], end: int | None) -> dict[str, object]:
+    """Return a series with more labels as a document has it, with `end` of its values at most; None for all."""
+    row = {"metric": series.key.metric, "labels": {**dict(series.key.labels), **labels}, "unit": series.unit}
+    if series.kind == "aggregate":
+        return {**row, "aggregate": dict(series.aggregate)}
+    if series.kind == "value":
+        return {**row, "value": float(series.values[0])}
+    steps = {} if series.steps is None else {"steps": series.steps[:end].tolist()}
+    return {**row, "values": series.values[:end].tolist(), **steps}

@@ -56,23 +56,26 @@ def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Sp
     `runs`: those of the first pair. `start`, `seconds`: how long its start and all of it took. `most`: the most
     processes a side.
     """
-    counts = [next((len(one.values) for one in run.series if one.key.metric == STEP_TIME), 0) for run in runs]
-    is_of_steps = all(one.kind == "samples" and one.steps is not None for run in runs for one in run.series)
-    if not is_of_steps or not all(counts):
-        return None
-    steps, stepping = min(counts) - 1, max(seconds - start, 0.0)  # the first step takes no turn and is in `start`
-    warmup = 0
+    step_times = []
     for run in runs:
-        series = next(one for one in run.series if one.key.metric == STEP_TIME)
+        found = next((series for series in run.series if series.key.metric == STEP_TIME), None)
+        is_of_steps = all(series.kind == "samples" and series.steps is not None for series in run.series)
+        if found is None or not is_of_steps:
+            return None
+        step_times.append(found)
+    # the first step takes no turn and is in `start`
+    steps, stepping = min(len(series.values) for series in step_times) - 1, max(seconds - start, 0.0)
+    warmup = 0
+    for series in step_times:
         with suppress(NotAvailable):
             warmup = max(warmup, Method("median", better="lower").measure(series).dropped)
     warmup += warmup % 2  # numbers of steps are even, because the sides take turns in going first
     start += warmup * stepping / max(steps, 1)  # each process warms up again
     for processes in (8, 4, 2):
-        own = steps // processes // 2 * 2
+        counted = steps // processes // 2 * 2
         is_short = processes * start + stepping <= _LONGER * seconds
-        if processes <= most and own >= max(_FEWEST_STEPS, warmup) and is_short:
-            return Split(processes, own, warmup)
+        if processes <= most and counted >= max(_FEWEST_STEPS, warmup) and is_short:
+            return Split(processes, counted, warmup)
     return None
 
 
@@ -105,29 +108,28 @@ def _joined(path: Path, runs: Sequence[Run], split: Split, firsts: Sequence[bool
     The steps are numbered so that base goes first in the even ones of pairs with odd numbers, as in other pairs. So one
     number is left out where the order changes. There are no other gaps, which would look like steps without a record.
     """
-    rows: dict[Key, dict[str, object]] = {}
-    columns: dict[Key, tuple[list[float], list[int]]] = {}  # the values and steps of `rows`
+    columns: dict[Key, tuple[str, list[tuple[int, float]]]] = {}  # for each series: its unit, its steps with values
     first = 1 + split.warmup  # the first step of a process that counts; it is odd, because `warmup` is even
     free = first  # the next free number
     for run, base_first in zip(runs, firsts, strict=True):
-        known = sorted({int(step) for one in run.series if one.steps is not None for step in one.steps})
+        recorded = [(series, series.steps.tolist()) for series in run.series if series.steps is not None]
+        known = sorted({step for _, steps in recorded for step in steps})
         counted = known[first : 1 + split.turns]
         if len(counted) < split.steps:
             raise RunFailed(f"a short process took {len(known)} steps instead of {1 + split.turns}")
         is_moved = base_first != base_goes_first(str(number))  # then its even steps get odd numbers
         free += (free - first - is_moved) % 2  # odd as `first`, or even if moved: this may leave a number out
-        places = {step: free + at for at, step in enumerate(counted)}
+        numbers = {step: free + place for place, step in enumerate(counted)}
         free += split.steps
-        for one in run.series:
-            head = {"metric": one.key.metric, "labels": dict(one.key.labels), "unit": one.unit}
-            values, steps = columns.setdefault(one.key, ([], []))
-            rows.setdefault(one.key, {**head, "values": values, "steps": steps})
-            own = one.steps if one.steps is not None else ()
-            for step, value in zip(own, one.values.tolist(), strict=False):
-                if int(step) in places:
-                    values.append(value)
-                    steps.append(places[int(step)])
-    series = [row for row in rows.values() if row["values"]]  # what was measured outside the counted steps is left out
-    document = {"schema": "perfgate.results/1", "environment": dict(runs[0].environment), "series": series}
+        for series, steps in recorded:
+            pairs = zip(steps, series.values.tolist(), strict=True)
+            column = columns.setdefault(series.key, (series.unit, []))[1]
+            column += [(numbers[step], value) for step, value in pairs if step in numbers]
+    rows = []
+    for key, (unit, column) in columns.items():
+        if column:  # what was measured outside the counted steps is left out
+            values = {"values": [value for _, value in column], "steps": [step for step, _ in column]}
+            rows.append({"metric": key.metric, "labels": dict(key.labels), "unit": unit, **values})
+    document = {"schema": "perfgate.results/1", "environment": dict(runs[0].environment), "series": rows}
     replace_file(str(path), (json.dumps(document) + "\n").encode())
     return path

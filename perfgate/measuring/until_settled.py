@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -22,20 +23,11 @@ from perfgate.core.runs import TENANTS
 from perfgate.core.wording import MACHINE_FILE
 from perfgate.judge.report import with_problems
 from perfgate.measuring.command_cost import command_cost, move_results, sampled_into
-from perfgate.measuring.kept_runs import (
-    EVERYTHING,
-    NewRun,
-    ProgramSide,
-    claim,
-    make_folder,
-    matching,
-    move_aside,
-    new_run,
-)
+from perfgate.measuring.kept_runs import EVERYTHING, NewRun, ProgramSide, make_folder, matching, new_folder, new_run
 from perfgate.measuring.programs import Program, RunFailed, finish, pinned
 from perfgate.recorder.watch import sampled
 from perfgate.words import in_short
-from perfgate.workspace.options import Refused, shown_path
+from perfgate.workspace.options import shown_path
 from perfgate.workspace.output_files import replace_file
 from perfgate.workspace.surroundings import machine_facts
 
@@ -75,21 +67,11 @@ class MeasuringOptions(Struct, frozen=True):
             return None
         return tuple(range(1, self.most_runs + 1)) if self.stop == "final" else (self.most_runs,)
 
-    def new_folder(self) -> Path:
-        """Make the folder of the runs; earlier runs move into a numbered folder in it. Raises Refused if that fails."""
-        folder = Path(self.keep)
-        try:
-            make_folder(folder)
-            claim(folder, self.keep)
-            move_aside(folder, self.keep)
-        except OSError as error:
-            raise Refused(f"--keep {self.keep}: cannot be made: {error.strerror or error}") from None
-        return folder
-
 
 #: Returns the globs of the results of the first run, which began with `EVERYTHING`.
 FindResults = Callable[[NewRun], Sequence[str]]
-#: Makes the run or pair of a number; returns the files or folders of all so far. Raises RunFailed.
+#: Makes the run or pair of a number; returns the files or folders of all so far, in one list that it keeps up to date
+#: if it moves them. Raises RunFailed.
 MeasureRun = Callable[[int], Sequence[Path]]
 #: Judges the runs so far. It gets their files, and the facts of the machine by the files that contain them.
 JudgeRuns = Callable[[Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
@@ -97,7 +79,7 @@ JudgeRuns = Callable[[Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
 
 def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_runs: JudgeRuns, tell: Tell) -> Report:
     """Run a command until every verdict is final. Raises Refused for usage errors."""
-    side, folder = ProgramSide(words, environment=options.environment, cpus=options.cpus), options.new_folder()
+    side, folder = ProgramSide(words, environment=options.environment, cpus=options.cpus), new_folder(options.keep)
     made: list[Path] = []
 
     def measure(number: int) -> list[Path]:
@@ -123,28 +105,32 @@ def run_again_if_suspect(
     """
     keep = Path(options.keep)
     make_folder(keep)
-    latest, earlier = [Path(path) for path in measured], list[Path]()
+    made = [Path(path) for path in measured]  # the results of all runs, those of the latest one last
+    latest = list(made)
+    first = 2 if made else 1
 
     def measure(number: int) -> list[Path]:
         nonlocal latest
-        if number == 1 and latest:
-            return latest
+        if number < first:
+            return made
         if number > 1:
             tell(f"not settled: measuring again, {number - 1} of {options.most_runs - 1}")
-        old = [path for pattern in options.results for path in _matches(pattern, keep) if path not in latest]
-        if old and number <= 2:  # before the first run that is made here (2 after `measured`), results may be of others
+        there = chain.from_iterable(_matches(pattern, keep) for pattern in options.results)
+        old = [path for path in there if path not in latest]
+        if old and number == first:
             move_results(old, keep / "before")
-        earlier.extend(move_results(latest, keep / str(number - 1)))
+        made[len(made) - len(latest) :] = move_results(latest, keep / str(number - 1))
         latest = []  # filled below: the samples go beside the results of this run
         with sampled_into(keep / f"run-{number:03d}", latest):
             with pinned(options.cpus):
                 program = Program(words, Path.cwd(), {"PERFGATE_RUN": str(number), **options.environment})
             finish(program, options.timeout)
-            for pattern in options.results:
-                if not (found := _matches(pattern, keep)):
-                    raise RunFailed(f"the command wrote nothing that matches {pattern}")
-                latest += [path for path in found if path not in latest]
-        return [*earlier, *latest]
+            results = [_matches(pattern, keep) for pattern in options.results]
+            if [] in results:
+                raise RunFailed(f"the command wrote nothing that matches {options.results[results.index([])]}")
+            latest += dict.fromkeys(chain.from_iterable(results))
+        made.extend(latest)
+        return made
 
     return until_settled(options, measure, judge_runs, "run", tell)
 
@@ -162,31 +148,27 @@ def until_settled(
 
     `noun`: the word for what `measure` makes, such as `run` or `pair`.
     """
-    began, longest = time.monotonic(), 0.0
     report, fault, said = None, None, None
     unjudged: Sequence[Path] = ()
     facts = noted_facts(options, "before")
-    for number in range(1, options.most_runs + 1):
-        spent = time.monotonic() - began
-        if options.time_budget is not None and number > 1 and spent + longest > options.time_budget:
-            tell(f"{noun} {number} would exceed the time budget of {options.time_budget:g} s")
-            report = judge_runs(unjudged, facts) if unjudged else report
-            break
+    for number, spent in _numbers(options, noun, tell):
+        head = f"{noun} {number} of at most {options.most_runs}"
         try:
-            head = f"{noun} {number} of at most {options.most_runs}"
-            with options.watch(head, _time_left(options, number, spent)) if options.watch else nullcontext():
+            with _watched(options, head, number, spent):
                 paths = measure(number)
             facts |= noted_facts(options, "after")
-            if options.stop == "unless-suspect" and 1 < number < options.most_runs:  # all are judged together
-                unjudged, longest = paths, max(longest, time.monotonic() - began - spent)
+            if options.stop == "unless-suspect" and 1 < number < options.most_runs:
+                unjudged = paths  # all are judged together
                 continue
+            unjudged = ()
             report = judge_runs(paths, facts)
-        except RunFailed as error:
+        except RunFailed as error:  # or a signal, which may come at any place
             fault = f"{noun} {number}: {error}; what was measured is kept"
             break
-        longest = max(longest, time.monotonic() - began - spent)
         waiting = [verdict for verdict in report.verdicts if is_open(verdict)]
-        progress = f"open: {in_short.names(waiting)}" if waiting else "all decided" if report.verdicts else ""
+        progress = "all decided" if report.verdicts else ""
+        if waiting:
+            progress = f"open: {in_short.names(waiting)}"
         if progress != said or not progress:  # a log shows only what is new
             tell(f"{head}: {progress}".rstrip(": "))
         said = progress
@@ -195,17 +177,39 @@ def until_settled(
         is_final = is_broken or (not waiting and number >= options.fewest_runs)
         if is_final and options.stop != "never":
             break
-    report = report or judge_runs((), facts)
+    if report is None or unjudged:
+        report = judge_runs(unjudged, facts)
     if fault is None:
         return report
     return with_problems(report, [Problem("error", fault, Location(shown_path(options.keep)))])
 
 
-def _time_left(options: MeasuringOptions, number: int, spent: float) -> float | None:
-    """Return how many seconds this run and all later ones take at most; None for the first run without a budget."""
-    rest = [spent / (number - 1) * (options.most_runs - number + 1)] if number > 1 else []
-    rest += [] if options.time_budget is None else [max(options.time_budget - spent, 0.0)]
-    return min(rest, default=None)
+def _numbers(options: MeasuringOptions, noun: str, tell: Tell) -> Iterator[tuple[int, float]]:
+    """Yield the number of each run, with the seconds that all before took, until runs or time are used up."""
+    began = time.monotonic()
+    spent = longest = 0.0
+    for number in range(1, options.most_runs + 1):
+        now = time.monotonic() - began
+        longest, spent = max(longest, now - spent), now
+        if options.time_budget is not None and number > 1 and spent + longest > options.time_budget:
+            tell(f"{noun} {number} would exceed the time budget of {options.time_budget:g} s")
+            return
+        yield number, spent
+
+
+def _watched(options: MeasuringOptions, head: str, number: int, spent: float) -> AbstractContextManager[None]:
+    """Show that a run is being made, with the seconds that it and all later ones take at most, if they are known.
+
+    `spent`: the seconds that the runs before `number` took.
+    """
+    if options.watch is None:
+        return nullcontext()
+    left = []
+    if number > 1:
+        left.append(spent / (number - 1) * (options.most_runs - number + 1))
+    if options.time_budget is not None:
+        left.append(max(options.time_budget - spent, 0.0))
+    return options.watch(head, min(left, default=None))
 
 
 def is_open(verdict: Verdict) -> bool:
@@ -247,7 +251,7 @@ def repeated_runs(options: MeasuringOptions, words: tuple[str, ...], find: FindR
 
     `find` looks at all files that the first run wrote. Its globs decide which files belong to each run.
     """
-    folder, globs = options.new_folder(), EVERYTHING
+    folder, globs = new_folder(options.keep), EVERYTHING
     side = ProgramSide(words, environment=options.environment)
     facts, paths, seconds = noted_facts(options, "before"), list[Path](), list[float]()
     for number in range(1, options.most_runs + 1):

@@ -1,7 +1,8 @@
-"""The runs that are made because the first one left a doubt are all judged, even if the time ends between them."""
+"""Runs that are made because the first one left a doubt are all judged, also if time ends or a run fails meanwhile."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from perfgate.measuring import until_settled as module
-from perfgate.measuring.until_settled import MeasuringOptions, until_settled
+from perfgate.measuring.until_settled import MeasuringOptions, run_again_if_suspect, until_settled
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,26 @@ def test_all_runs_are_judged(
     options = MeasuringOptions(keep=str(folder), most_runs=5, stop="unless-suspect", time_budget=budget)
     until_settled(options, measure, judge, "run", lambda line: None)
     assert numbers == judged
+
+
+def test_runs_before_a_failed_one_are_judged(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    program = (
+        "import os; n = int(os.environ['PERFGATE_RUN']); n < 4 and open('out.json', 'x').write(str(n)); exit(n > 3)"
+    )
+    judged: list[list[str]] = []
+
+    def judge(paths: Any, facts: Any) -> Any:
+        judged.append([path.read_text() for path in paths])
+        return SimpleNamespace(verdicts=["in doubt"], problems=[])
+
+    monkeypatch.setattr(module, "is_open", lambda verdict: True)
+    monkeypatch.setattr(module.in_short, "names", str)
+    monkeypatch.setattr(module, "with_problems", lambda report, problems: problems)
+    options = MeasuringOptions(results=("out.json",), most_runs=6, stop="unless-suspect")
+    words = (sys.executable, "-c", program)
+    problems: Any = run_again_if_suspect(options, words, (), judge, lambda line: None)
+    assert judged == [["1"], ["1", "2", "3"]]
+    assert "run 4: the command ended with" in problems[0].message
 
 
 @pytest.mark.parametrize("is_absolute", [False, True])
