@@ -237,12 +237,14 @@ def _stored(evidence: Evidence) -> MeasuredSide | None:
     """
     subject = evidence.subject
     kept: list[tuple[Members, RunView]] = []
-    for members, view in zip(subject.base, subject.base_views, strict=True):
-        one = members if evidence.rank != "each" else {m: s for m, s in members.items() if m == evidence.member}
-        if one:
-            kept.append((one, view))
+    for ranks, view in zip(subject.base, subject.base_views, strict=True):
+        members = ranks
+        if evidence.rank == "each":
+            members = {evidence.member: ranks[evidence.member]} if evidence.member in ranks else {}
+        if members:
+            kept.append((members, view))
     try:
-        return evidence.measured([one for one, _ in kept], [view for _, view in kept]) if kept else None
+        return evidence.measured([members for members, _ in kept], [view for _, view in kept]) if kept else None
     except NotAvailable:  # the stored runs lack the statistic of a limit
         return None
 
@@ -257,9 +259,9 @@ def _is_thinned(evidence: Evidence, base: MeasuredSide) -> bool:
 
 def _latest(evidence: Evidence, new: MeasuredSide) -> MeasuredSide:
     """Return the latest runs, stored and new, which are compared with the anchor."""
-    subject = evidence.subject
-    kept = [pair for pair in zip(subject.base, subject.base_views, strict=True) if pair[0]]
-    stored = evidence.measured([members for members, _ in kept], [view for _, view in kept])
+    stored = _stored(evidence)
+    if stored is None:
+        return new
     keep = max(ANCHOR_WINDOW, len(new.series))
     views, members = (stored.views + new.views)[-keep:], (stored.members + new.members)[-keep:]
     series, measures = (stored.series + new.series)[-keep:], (stored.measures + new.measures)[-keep:]

@@ -429,6 +429,16 @@ def test_a_change_since_the_anchor_is_asked_of_the_latest_runs() -> None:
     assert [one.value for one in asked.new.measures] == [3.0, 4.0, 5.0, 6.0, 7.0]
 
 
+def test_each_rank_is_compared_with_the_anchor_by_its_own_runs() -> None:
+    both = ranks(1.0, 2.0)
+    evidence = evidence_of(bare("x on each rank within 5% of anchor", [both], [both] * 3, anchor=(both,)))
+    for of_rank, value in zip(evidence.each_rank(), (1.0, 2.0), strict=True):
+        asked = ask(of_rank)
+        assert isinstance(asked, ChangeQuestion)
+        assert [one.value for one in asked.base.measures] == [value]
+        assert [one.value for one in asked.new.measures] == [value] * 4
+
+
 @pytest.mark.parametrize(("new", "latest"), [(1, 5), (4, 5), (5, 5), (6, 6)])
 def test_the_latest_runs_are_five_or_all_new_ones(new: int, latest: int) -> None:
     stored, measured_now = [ranks(1.0, 2.0)] * 9, [ranks(4.0, 3.0)] * new
