@@ -44,16 +44,10 @@ COMPUTED = {
     "goodput": _GIVE_TIMES,
     **dict.fromkeys(sorted(TIMES_OF_RUN), _GIVE_TIMES),
 }
-#: Parts of the time of a run that are missing in some logs that have the other parts: why, and the next step.
+#: Parts of the time of a run that are missing in some logs that have the other parts: what takes it, and its metric.
 _UNTOLD = {
-    "time.checkpoint": (
-        "the log does not say how long saving checkpoints took",
-        "turn the timers on (Megatron-LM), or record `checkpoint_time`",
-    ),
-    "time.evaluation": (
-        "the log does not say how long evaluation took",
-        "turn the timers on (Megatron-LM), or record `evaluation_time`",
-    ),
+    "time.checkpoint": ("saving checkpoints", "checkpoint_time"),
+    "time.evaluation": ("evaluation", "evaluation_time"),
 }
 
 
@@ -246,7 +240,9 @@ def _absent(name: str, case: Case, runs: JudgedRuns) -> NotJudged:
     words = name.replace("/", " ").replace("(", " ").replace(")", " ").split()  # an expression has several
     part = next((word for word in words if word in TIMES_OF_RUN and word not in runs.names), name)
     if part in _UNTOLD and WHOLE_TIME in runs.names:
-        return _error("metric-absent", f"no run has {part}: {_UNTOLD[part][0]}", _UNTOLD[part][1])
+        what, metric = _UNTOLD[part]
+        message = f"no run has {part}: the log does not say how long {what} took"
+        return _error("metric-absent", message, f"turn the timers on (Megatron-LM), or record `{metric}`")
     if lacking := _lacking_part(name, case, runs):
         message = f"no run has {lacking}, which {name} is computed from: {_nearest(lacking, runs)}"
         return _error("metric-absent", message, "correct `metrics` of the rule file, or measure it")
