@@ -49,7 +49,7 @@ def ask_work(evidence: Evidence, subjects: Sequence[Subject]) -> WorkQuestion:
     asks = evidence.clause.asks
     assert isinstance(asks, WorkClause)
     for view in evidence.subject.new_views:
-        refuse_unread(view, is_alone=not evidence.runs.names)
+        refuse_unread(evidence, view)
     left_out = _OF_HOST if asks.device else ()
     wanted = [one for one in subjects if one.key.metric not in left_out]
     chosen = [one for one in wanted if all(series.unit != "s" for series in one.all_series())]  # counts, not times

@@ -47,7 +47,7 @@ def check_presence(evidence: Evidence) -> None:
         raise _unlike(evidence, subject.stored_as, what, ("here", "the baseline"), _SAME_LOAD)
     for view, members in zip(subject.new_views, subject.new, strict=True):
         if not members:
-            refuse_unread(view, is_alone=not evidence.runs.names)
+            refuse_unread(evidence, view)
             raise _lacks_metric(evidence, view)
     everyone = subject.members((*subject.base, *subject.new))
     for view, members in zip(subject.new_views, subject.new, strict=True):
@@ -90,15 +90,14 @@ def _lacks_ranks(subject: Subject, view: RunView, gone: Sequence[Member]) -> Can
     return CannotJudge("rank-gone", f"{subject.key}: {view.run.name} lacks {names}, which {where}", step)
 
 
-def refuse_unread(view: RunView, *, is_alone: bool) -> None:
-    """Refuse a run without any metric by naming its fault, the cause of each absent metric. Raises CannotJudge.
-
-    `is_alone` is True if no other new run has a metric: then a report shows the fault once, and no table.
-    """
+def refuse_unread(evidence: Evidence, view: RunView) -> None:
+    """Refuse a run without any metric by naming its fault, the cause of each absent metric. Raises CannotJudge."""
     errors = [] if view.names else [problem for problem in view.run.problems if problem.severity == "error"]
     if errors:
         message = f"not judged, because {view.run.name} has no metrics: {errors[0].at}: {errors[0].message}"
-        raise CannotJudge("no-data" if is_alone else "metric-absent", message, "fix that first")
+        # If no other new run has a metric either, a report shows the fault once, and no table.
+        reason = "metric-absent" if evidence.runs.names else "no-data"
+        raise CannotJudge(reason, message, "fix that first")
 
 
 def _check_rank_lengths(evidence: Evidence) -> None:

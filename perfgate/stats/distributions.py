@@ -121,18 +121,13 @@ def beta_quantile(a: float, b: float, probability: float) -> float:
     x = a / (a + b)
     for _ in range(400):
         found, density = beta_below(a, b, x), beta_power(a, b, x, 1 - x) / (x * (1 - x))
-        if found < probability:
-            low = x
-        else:
-            high = x
+        low, high = (x, high) if found < probability else (low, x)
         before = x
         # Newton's method; below the median on logarithms, because the lower tail is a power of x.
         if probability >= 0.5:
             x += (probability - found) / density if density else math.inf
-        elif found:
-            x *= math.exp(min(math.log(probability / found) * found / (x * density), 50.0))
         else:
-            x = math.inf
+            x *= math.exp(min(math.log(probability / found) * found / (x * density), 50.0)) if found else math.inf
         if not low < x < high:
             x = (low + high) / 2
         if abs(x - before) <= 1e-13 * x or x < 1e-300:

@@ -124,10 +124,9 @@ def _bits_of_outlines(run: Run, other: Run) -> float | None:
 
 def _has_summary(run: Run, outlines: Outlines | None) -> bool:
     """Return whether a run has a summary of one of the outlined metrics of another run."""
-    if outlines is None:
-        return False
-    summaries = [series for series in run.series if series.kind == "summary"]
-    return any((one.key.metric, one.key.without_members().labels, one.unit) in outlines.of for one in summaries)
+    known = outlines.of if outlines else {}
+    keys = [(series.key.without_members(), series.unit) for series in run.series if series.kind == "summary"]
+    return any((key.metric, key.labels, unit) in known for key, unit in keys)
 
 
 def measured_twice(case: Case, verdicts: Sequence[Verdict], stored: Sequence[Run]) -> list[Problem]:
