@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from perfgate.core import Key, Run
+from perfgate.core import Key, Run, Severity
 from perfgate.readers.kit import Format, InputFile, Place, RunBuilder, Target, load, number, rows, statistic_of
 
 NAME = "nccom-test"
@@ -53,13 +53,13 @@ def read(file: InputFile) -> tuple[Run, ...]:
         elif average := _AVERAGE.fullmatch(text):
             run.value(run.unique(Key(f"{collective}.avg_busbw"), line), "B/s", average[1], line, per=1e-9)
             begun = 0
-        elif header and cells and cells[0].isdecimal():
-            if len(cells) == len(header) and ended:
-                _row(run, collective, dict(zip(header, cells, strict=True)), line)
-            else:
-                run.say(
-                    "error" if ended else "warning", "a row cannot be read; left out", line, f": {text.strip()[:80]}"
-                )
+        elif not header or not cells or not cells[0].isdecimal():
+            continue
+        elif ended and len(cells) == len(header):
+            _row(run, collective, dict(zip(header, cells, strict=True)), line)
+        else:
+            severity: Severity = "error" if ended else "warning"
+            run.say(severity, "a row cannot be read; left out", line, f": {text.strip()[:80]}")
     if begun:
         run.say("warning", "the table has no `Avg bus bandwidth` at its end: rows may be missing", begun)
     return (run.run(),)

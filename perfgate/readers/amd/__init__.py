@@ -226,32 +226,40 @@ class _Tool:
         return {number: one for number, one in numbered if number is not None}
 
     def read(self) -> None:
-        """Add the records, and the counters of each launch: the sum over their instances, as in the CSV."""
-        kinds = items(self._strings.get("buffer_records"))
+        """Add the records, and the counters of each launch."""
         records = mapping(self._tool.get("buffer_records"))
         for kind in records:
-            if kind.startswith(_NOT_CALLS):
-                continue
-            for path, record in self._objects(records, (*self._place, "buffer_records", kind)):
-                info, at = mapping(record.get("dispatch_info")), (*path, "dispatch_info")
-                name = self._kernel(info, at) if kind == "kernel_dispatch" else _operation(kinds, record)
-                if kind == "marker_api":
-                    number = self._number(record, path, "correlation_id", "internal")
-                    name = str(self._messages.get(number, {}).get("value") or name)
-                metric, agent = f"{_GROUPS.get(kind, 'api')}.{name}", self._agent(info, at)
-                self._calls.span(metric, agent, record.get("start_timestamp"), record.get("end_timestamp"), path)
+            if not kind.startswith(_NOT_CALLS):
+                for path, record in self._objects(records, (*self._place, "buffer_records", kind)):
+                    self._call(kind, record, path)
         collected = mapping(self._tool.get("callback_records"))
         for path, record in self._objects(collected, (*self._place, "callback_records", "counter_collection")):
-            info = mapping(mapping(record.get("dispatch_data")).get("dispatch_info"))
-            sums: dict[str, float] = {}
-            for part, one in self._objects(record, (*path, "records")):
-                counter = self._counters.get(self._number(one, part, "counter_id", "handle"), {})
-                name = str(counter.get("name"))
-                sums[name] = sums.get(name, 0.0) + number_of(one.get("value"))
-            at = (*path, "dispatch_data", "dispatch_info")
-            kernel, agent = self._kernel(info, at), self._agent(info, at)
-            for name, value in sums.items():
-                self._calls.add(f"kernel.{kernel}.{name}", agent, value, path, "1")
+            self._launch_counters(record, path)
+
+    def _call(self, kind: str, record: Mapping[str, Any], path: Path) -> None:
+        info, place = mapping(record.get("dispatch_info")), (*path, "dispatch_info")
+        if kind == "kernel_dispatch":
+            name = self._kernel(info, place)
+        else:
+            name = _operation(items(self._strings.get("buffer_records")), record)
+        if kind == "marker_api":
+            number = self._number(record, path, "correlation_id", "internal")
+            name = str(self._messages.get(number, {}).get("value") or name)
+        metric, agent = f"{_GROUPS.get(kind, 'api')}.{name}", self._agent(info, place)
+        self._calls.span(metric, agent, record.get("start_timestamp"), record.get("end_timestamp"), path)
+
+    def _launch_counters(self, record: Mapping[str, Any], path: Path) -> None:
+        """Add the counters of a launch, each as the sum over its instances, as in the CSV."""
+        info = mapping(mapping(record.get("dispatch_data")).get("dispatch_info"))
+        sums: dict[str, float] = {}
+        for place, instance in self._objects(record, (*path, "records")):
+            counter = self._counters.get(self._number(instance, place, "counter_id", "handle"), {})
+            name = str(counter.get("name"))
+            sums[name] = sums.get(name, 0.0) + number_of(instance.get("value"))
+        place = (*path, "dispatch_data", "dispatch_info")
+        kernel, agent = self._kernel(info, place), self._agent(info, place)
+        for name, value in sums.items():
+            self._calls.add(f"kernel.{kernel}.{name}", agent, value, path, "1")
 
     def _kernel(self, info: Mapping[str, Any], path: Path) -> str:
         """Return the name of the kernel in a `dispatch_info`; its number if no kernel has it."""

@@ -30,6 +30,7 @@ FORMAT = Format(NAME, __name__, json=("with the 'commit_hash' and 'results' of a
 BESIDE = "python|requirements|durations"
 #: Columns of a result: when asv measured, and how long that took.
 _NOT_MEASURED = frozenset(("started_at", "duration"))
+_FAILED = "the benchmark failed: its result is null"
 #: The units of asv's kinds of benchmarks, by the last part of their names, such as `time_a` in `bench.time_a`.
 _UNITS = (
     ("s", re.compile(r"(?:time|timeraw)_|Time(?:raw)?[A-Z_]")),
@@ -72,29 +73,33 @@ def _add(run: RunBuilder, name: str, cells: Mapping[str, tuple[Any, Path]]) -> N
     samples, of_samples = cells.get("samples", (None, ()))
     keys = _keys(name, [values for values in items(parameters) if isinstance(values, list)])
     if result is None:
-        failed = [*itertools.islice(keys, MAX_FAULTS + 1)]
-        for one in failed[:MAX_FAULTS]:
-            run.refuse(one, "the benchmark failed: its result is null", of_result)
-        if len(failed) > MAX_FAULTS:  # too many to name, so an error of the whole run
+        for failed in itertools.islice(keys, MAX_FAULTS):
+            run.refuse(failed, _FAILED, of_result)
+        if next(keys, None):  # too many to name, so an error of the whole run
             run.say("error", f"{name} failed with all its parameters: its result is null", of_result)
         return
     unit = next((unit for unit, pattern in _UNITS if pattern.match(name.rpartition(".")[2])), "1")
-    several = result if isinstance(result, list) else [result]
-    for index, value in enumerate(several):
+    is_list = isinstance(result, list)
+    every_sample = itertools.chain(items(samples), itertools.repeat(None))
+    for index, (value, taken) in enumerate(zip(result if is_list else [result], every_sample, strict=False)):
         if (key := next(keys, None)) is None:
             run.say("error", f"{name} has more results than parameters; the rest is left out", of_result)
-            break
+            return
         to = Target(run, run.unique(key, of_result), unit)
-        taken = samples[index] if isinstance(samples, list) and index < len(samples) else None
-        at = (*of_result, index) if several is result else of_result
         if isinstance(taken, list) and taken:
             to.samples(taken, (*of_samples, index))
-        elif value is None:
-            to.refuse("the benchmark failed: its result is null", at)
-        elif isinstance(value, float) and math.isnan(value):
-            run.say("warning", f"{to.key} was skipped: its result is NaN", at)
         else:
-            to.value(value, at)
+            _add_median(to, value, (*of_result, index) if is_list else of_result)
+
+
+def _add_median(to: Target, value: object, path: Path) -> None:
+    """Add the one number of a result without samples."""
+    if value is None:
+        to.refuse(_FAILED, path)
+    elif isinstance(value, float) and math.isnan(value):
+        to.run.say("warning", f"{to.key} was skipped: its result is NaN", path)
+    else:
+        to.value(value, path)
 
 
 def _keys(name: str, lists: list[list[Any]]) -> Iterator[Key]:

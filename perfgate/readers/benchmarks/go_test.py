@@ -62,12 +62,19 @@ def read(file: InputFile) -> tuple[Run, ...]:
             run.say("error", f"{failed[1]} failed", number)
     if begun:
         run.say("warning", "the output of a package has no PASS or FAIL at its end: benchmarks may be missing", begun)
+    _add(run, found)
+    run.single_values(re.compile(""))  # whatever its name is, a benchmark that ran once has one value
+    return (run.run(),)
+
+
+def _add(run: RunBuilder, found: list[tuple[str, re.Match[str], int]]) -> None:
+    """Add the values of all lines: package, match and number of each."""
     several = len({package for package, _, _ in found}) > 1
     for package, match, number in found:
-        labels = ({"procs": match[2]} if match[2] else {}) | ({"pkg": package} if several and package else {})
+        labels = {"procs": match[2]} if match[2] else {}
+        if several and package:
+            labels["pkg"] = package
         for text, printed in _VALUE.findall(match[3]):
             known = unit_of_text(printed) or unit_of_name(printed.replace("-", "_"))
             end, unit, per = _UNITS.get(printed) or (f".{printed}", *known)
             run.sample(Key.of(match[1] + end, **labels), unit, text, number, per=per)
-    run.single_values(re.compile(""))  # whatever its name is, a benchmark that ran once has one value
-    return (run.run(),)

@@ -38,8 +38,6 @@ BESIDE = "rms|(?:cpu|real)_coefficient"
 _PER = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _AGGREGATES = ("mean", "median", "stddev", "min", "max")
 _FITS = ("BigO", "RMS")
-#: The statistic of an aggregate that does not name it.
-_NAMELESS = "without a name"
 #: Numbers of a row that are not measurements; the others are counters.
 _OTHER = {
     *("iterations", "repetitions", "repetition_index", "threads", "family_index", "per_family_instance_index"),
@@ -63,21 +61,26 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
     data, run = load(file, NAME)
     for (name, _), benchmark in _benchmarks(data, run).items():
-        to = Target(run, run.unique(Key(name), benchmark.path))
-        measured = benchmark.repetitions or [*benchmark.aggregates.values()]
-        written = (*benchmark.repetitions, *benchmark.failed)
-        expected = max((count for _, row in written if isinstance(count := row.get("repetitions"), int)), default=0)
-        if 0 < len(written) < expected:
+        written = [*benchmark.repetitions, *benchmark.failed]
+        counts = [row.get("repetitions") for _, row in written]
+        expected = max((count for count in counts if isinstance(count, int)), default=0)
+        if len(written) < expected:
             run.say("warning", f"{name} has {len(written)} of {expected} repetitions", benchmark.path)
-        for metric, source in _metrics(to, measured).items():
-            if benchmark.repetitions:
-                present = {(*path, source): row[source] for path, row in measured if source in row}
-                metric.samples_at([*present.values()], path_of=[*present].__getitem__)
-            else:
-                _aggregate(metric, source, benchmark.aggregates)
-            for path, row in benchmark.failed:
-                metric.refuse(f"failed: {shown(row.get('error_message'))}", path)
+        _add(Target(run, run.unique(Key(name), benchmark.path)), benchmark)
     return (run.run(),)
+
+
+def _add(to: Target, benchmark: _Benchmark) -> None:
+    """Add the time and the counters of a benchmark: its repetitions, or else its aggregates."""
+    repetitions = benchmark.repetitions
+    for metric, source in _metrics(to, repetitions or [*benchmark.aggregates.values()]).items():
+        if repetitions:
+            present = {(*path, source): row[source] for path, row in repetitions if source in row}
+            metric.samples_at([*present.values()], path_of=[*present].__getitem__)
+        else:
+            _aggregate(metric, source, benchmark.aggregates)
+        for path, row in benchmark.failed:
+            metric.refuse(f"failed: {shown(row.get('error_message'))}", path)
 
 
 def _benchmarks(data: Mapping[str, Any], run: RunBuilder) -> dict[tuple[str, int], _Benchmark]:
@@ -93,7 +96,7 @@ def _benchmarks(data: Mapping[str, Any], run: RunBuilder) -> dict[tuple[str, int
             run.say("warning", f"{name} was skipped: {shown(row.get('skip_message'))}", path)
             continue
         name, statistic = _statistic(row, name, names)
-        if statistic == _NAMELESS:
+        if statistic == "":
             run.say("error", "an aggregate without a name is left out", path, f": {name}")
         if statistic not in (None, *_AGGREGATES):
             continue
@@ -123,12 +126,11 @@ def _statistic(row: Mapping[str, Any], name: str, names: set[str]) -> tuple[str,
 
 
 def _aggregate_name(row: Mapping[str, Any], name: str) -> str:
-    """Return the statistic of an aggregate: its name, or `mean` of the row `BM_a_mean` of `BM_a`."""
+    """Return the statistic of an aggregate: its name, or `mean` of the row `BM_a_mean` of `BM_a`; else nothing."""
     named, whole = row.get("aggregate_name"), row.get("name")
     if isinstance(named, str) and named:
         return named
-    end = whole.removeprefix(name).removeprefix("_") if isinstance(whole, str) and whole.startswith(name) else ""
-    return end or _NAMELESS
+    return whole.removeprefix(name).removeprefix("_") if isinstance(whole, str) and whole.startswith(name) else ""
 
 
 def _metrics(to: Target, rows: Rows) -> dict[Target, str]:

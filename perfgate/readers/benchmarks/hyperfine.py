@@ -30,22 +30,29 @@ def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
     data, run = load(file, NAME)
     for path, row in rows(run, data, "results"):
-        if (command := name_of(run, row, path, "command")) is not None:
-            parameters = {**mapping(row.get("parameters"))}
-            if isinstance(row.get("parameter"), str):  # 1.8 and 1.9: the value of a single parameter, without its name
-                parameters["parameter"] = row["parameter"]
-            labels = tuple(sorted((name, str(value)) for name, value in parameters.items()))
-            to = Target(run, run.unique(Key(command, labels), path))
-            _add(to, row, path)
-            codes = items(row.get("exit_codes"))
-            if failed := [index for index, code in enumerate(codes) if code != 0]:
-                code = codes[failed[0]]
-                how = "was ended by a signal" if code is None else f"exited with {code}"
-                why = f"{len(failed)} of {len(codes)} runs of the command failed; the first {how}"
-                for key in (to.key, *(to.part(name).key for name in ("user", "system", "memory_usage"))):
-                    if key in run.finished:
-                        run.refuse(key, why, (*path, "exit_codes", failed[0]))
+        if (command := name_of(run, row, path, "command")) is None:
+            continue
+        parameters = {**mapping(row.get("parameters"))}
+        if isinstance(row.get("parameter"), str):  # 1.8 and 1.9: the value of a single parameter, without its name
+            parameters["parameter"] = row["parameter"]
+        labels = tuple(sorted((name, str(value)) for name, value in parameters.items()))
+        to = Target(run, run.unique(Key(command, labels), path))
+        _add(to, row, path)
+        _check_exits(to, items(row.get("exit_codes")), (*path, "exit_codes"))
     return (run.run(),)
+
+
+def _check_exits(to: Target, codes: list[Any], path: Path) -> None:
+    """Refuse what was measured of a command if one of its runs failed."""
+    failed = [index for index, code in enumerate(codes) if code != 0]
+    if not failed:
+        return
+    code = codes[failed[0]]
+    how = "was ended by a signal" if code is None else f"exited with {code}"
+    why = f"{len(failed)} of {len(codes)} runs of the command failed; the first {how}"
+    for key in (to.key, *(to.part(name).key for name in ("user", "system", "memory_usage"))):
+        if key in to.run.finished:
+            to.run.refuse(key, why, (*path, failed[0]))
 
 
 def _add(to: Target, row: Mapping[str, Any], path: Path) -> None:

@@ -17,7 +17,7 @@ metric would be an error. By default pyperf takes three values in a process, wit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from perfgate.readers.kit import Format, InputFile, Key, Path, Run, RunBuilder, mapping, shown
 from perfgate.readers.records import Target, fact, load, name_of, rows
@@ -27,8 +27,14 @@ METRICS = "the benchmark's name"
 CHECKED = "pyperf 2.10.0: a file that it wrote"
 FORMAT = Format(NAME, __name__, json=("with the 'runs' of pyperf", "benchmarks.*.runs=["))
 _UNITS = {"second": "s", "byte": "B", "integer": "1"}
-#: One process: the list of its values (of one, if the file has no list), their printed unit, its path, and the CPU.
-_Process = tuple[list[Any], object, Path, object]
+
+
+class _Process(NamedTuple):
+    """The values of one process, and their path."""
+
+    values: list[Any]
+    path: Path
+    metadata: Mapping[str, Any]
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -44,14 +50,19 @@ def read(file: InputFile) -> tuple[Run, ...]:
         if len(processes) > count:
             message = f"{key} has {len(processes)} processes, but another benchmark has {count}"
             first.say("warning", f"{message}; the first {count} are read", path)
-        for run, (values, printed, at, cpu) in zip(runs, processes, strict=False):
-            fact(run, "cpu", cpu)
-            unit = _UNITS.get(printed) if isinstance(printed, str) else None
-            if unit is None:
-                run.refuse(key, f"the unit {shown(printed)} is unknown; left out", at)
-            else:
-                Target(run, key, unit).samples(values, at)
+        for run, process in zip(runs, processes, strict=False):
+            _add(run, key, process)
     return tuple(run.run(part if count > 1 else None) for part, run in enumerate(runs, 1))
+
+
+def _add(run: RunBuilder, key: Key, process: _Process) -> None:
+    fact(run, "cpu", process.metadata.get("cpu_model_name"))
+    printed = process.metadata.get("unit", "second")
+    unit = _UNITS.get(printed) if isinstance(printed, str) else None
+    if unit is None:
+        run.refuse(key, f"the unit {shown(printed)} is unknown; left out", process.path)
+    else:
+        Target(run, key, unit).samples(process.values, process.path)
 
 
 def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[tuple[Key, Path, list[_Process]]]:
@@ -60,20 +71,23 @@ def _benchmarks(run: RunBuilder, data: Mapping[str, Any]) -> list[tuple[Key, Pat
     suite = mapping(data.get("metadata"))
     for path, row in rows(run, data, "benchmarks"):
         shared = {**suite, **mapping(row.get("metadata") or row.get("common_metadata"))}
-        processes, name = list[_Process](), None
-        for place, process in rows(run, row, *path, "runs"):
-            metadata = {**shared, **mapping(process.get("metadata"))}
-            name = name or metadata.get("name")
-            field = "values" if "values" in process else "samples"
-            values = process.get(field)
-            if values is not None and values != []:  # else a calibration run
-                listed, unit = values if isinstance(values, list) else [values], metadata.get("unit", "second")
-                processes.append((listed, unit, (*place, field), metadata.get("cpu_model_name")))
-        if (name := name_of(run, {"name": name or shared.get("name")}, path, "name")) is None:
+        every = [_process(process, place, shared) for place, process in rows(run, row, *path, "runs")]
+        names = (process.metadata.get("name") for process in every)
+        name = name_of(run, {"name": next(filter(None, names), shared.get("name"))}, path, "name")
+        if name is None:
             continue
         key = run.unique(Key(name), path)
-        if processes:
+        if processes := [process for process in every if process.values]:
             found.append((key, path, processes))
         else:
             run.refuse(key, "no process has values", path)
     return found
+
+
+def _process(data: Mapping[str, Any], path: Path, shared: Mapping[str, Any]) -> _Process:
+    """Return a process; a calibration run has no values."""
+    field = "values" if "values" in data else "samples"
+    values = data.get(field)
+    if not isinstance(values, list):
+        values = [] if values is None else [values]
+    return _Process(values, (*path, field), {**shared, **mapping(data.get("metadata"))})

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain, repeat
 from typing import Any
 
 from perfgate.readers.kit import Format, InputFile, JsonOutline, JsonSource, Key, Path, Run, RunBuilder, load_json
-from perfgate.readers.records import field_of
+from perfgate.readers.records import Target, field_of
 from perfgate.readers.values import Field, items, mapping
 
 NAME = "superbench"
@@ -122,24 +123,27 @@ def _add(run: RunBuilder, key: Key, value: object, place: Path) -> None:
 
 
 def _rank(run: RunBuilder, benchmarks: list[Any]) -> None:
-    """Add the results of one rank: for each metric of a benchmark, a number of each of its runs, or the steps of it."""
+    """Add the results of one rank."""
     for index, benchmark in enumerate(benchmarks):
         name = mapping(benchmark).get("name")
         if not isinstance(name, str):
             run.say("error", "a benchmark has no 'name'; left out", (index,))
             continue
-        raw = mapping(benchmark.get("raw_data"))
-        for metric, values in mapping(benchmark.get("result")).items():
-            each = values if isinstance(values, list) else [values]
-            run.file.coverage.mark(run.json, (index, "result", metric), values)  # also if its steps are read
-            for number, value in enumerate(each):
-                key = Key(f"{name}/{number}/{metric}" if len(each) > 1 else f"{name}/{metric}")
-                # `raw_data` has a list for each run: the values of its steps, if the benchmark is one of models
-                own = items(raw.get(metric))
-                steps = items(own[number]) if number < len(own) else []
-                if len(steps) > 1:
-                    unit, per = _unit_of(key.metric)
-                    at = (index, "raw_data", metric, number)
-                    run.samples(run.unique(key, at), unit, steps, lambda step, at=at: (*at, step), per=per)  # type: ignore[misc]
-                else:
-                    _add(run, key, value, (index, "result", metric, number))
+        for metric in mapping(benchmark.get("result")):
+            _add_runs(run, name, metric, benchmark, index)
+
+
+def _add_runs(run: RunBuilder, name: str, metric: str, benchmark: Mapping[str, Any], index: int) -> None:
+    """Add a metric of the benchmark with this index: the number of each run of it, or the steps of the run."""
+    values = benchmark["result"][metric]
+    run.file.coverage.mark(run.json, (index, "result", metric), values)  # also if its steps are read
+    values = values if isinstance(values, list) else [values]
+    # `raw_data` has a list for each run: the values of its steps, if the benchmark is one of models
+    steps_of_runs = chain(items(mapping(benchmark.get("raw_data")).get(metric)), repeat(None))
+    for number, (value, steps) in enumerate(zip(values, steps_of_runs, strict=False)):
+        key = Key(f"{name}/{number}/{metric}" if len(values) > 1 else f"{name}/{metric}")
+        if isinstance(steps, list) and len(steps) > 1:
+            path = (index, "raw_data", metric, number)
+            Target(run, run.unique(key, path), *_unit_of(key.metric)).samples(steps, path)
+        else:
+            _add(run, key, value, (index, "result", metric, number))

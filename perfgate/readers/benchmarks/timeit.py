@@ -124,23 +124,30 @@ def _of_document(run: RunBuilder, source: JsonSource, name: str | None, line: in
     A result without a field `name` is named by its key in the document, or by `name`, which was printed before. A
     document on line 1 may be the whole file, so its faults are always reported.
     """
-    run.json, document, results = source, source.loaded, list[_Result]()
-    whole: list[tuple[Path, Any]] = [((), document.data)]
-    members = [((key,), member) for key, member in _members(document.data)]
-    for path, member in whole if _has_times(document.data) else members:
+    run.json, document = source, source.loaded
+    members = [*_members(document.data)]
+    candidates: list[tuple[Path, Any]] = [((key,), member) for key, member in members]
+    if _has_times(document.data):
+        candidates = [((), document.data)]
+    results = []
+    for path, member in candidates:
         if _has_times(member):
             outer = path[0] if path and isinstance(path[0], str) else name
             own = member.get("name")
             results.append(_Result(member, own if isinstance(own, str) and own else outer, line, source, path))
-    for key, member in _members(document.data) if results else ():
+    for key, member in members if results else ():
         if {"computation", "profile_steps"} & mapping(member).keys() and not _has_times(member):
             run.say("error", f"{key!r} looks like a result, but has no list `times`", (key,))
-    lists = tuple((*result.path, "times") for result in results)
     if results or line == 1 or '"times"' in document.text:
-        for fault in document.faults:
-            if fault.path[:-1] not in lists:  # faults of times are reported with their series
-                run.say(fault.problem.severity, fault.problem.message, source.moved(fault.problem.at))
+        _report_faults(run, source, [(*result.path, "times") for result in results])
     yield from results
+
+
+def _report_faults(run: RunBuilder, source: JsonSource, lists: list[Path]) -> None:
+    """Report the faults of a document, without those in these lists of times: they are reported with their series."""
+    for fault in source.loaded.faults:
+        if fault.path[:-1] not in lists:
+            run.say(fault.problem.severity, fault.problem.message, source.moved(fault.problem.at))
 
 
 def _members(data: Any) -> Iterable[tuple[str | int, Any]]:

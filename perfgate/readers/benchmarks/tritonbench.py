@@ -14,6 +14,8 @@ read. A cell that is a text is the error of a backend that failed. Tables of sev
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, csv_rows, number, unit_of_name
 
 NAME = "tritonbench"
@@ -45,23 +47,40 @@ _SKIPPED = ("average", "hashes")
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the runs of a file: a table after the averages of another one, with the same inputs, is the next run."""
     runs, is_whole = Runs(lambda: RunBuilder(file, NAME)), False  # True after the averages at the end of a table
-    for line, row in csv_rows(runs.run, ";", is_header):
+    problems = RunBuilder(file, NAME)  # of the rows that cannot be read, until it is known which run they belong to
+    for line, row in csv_rows(problems, ";", is_header):
         (_, x), *cells = row.items()
-        if x not in _SKIPPED:
-            parts = [(name.rpartition("-")[::2], _TRUTH.get(text, text)) for name, text in cells]
-            keys = [Key.of(f"{backend}.{metric}" if backend else metric, x=x) for (backend, metric), _ in parts]
-            if is_whole and not runs.run.finished.keys().isdisjoint(keys):
-                runs.banner(line)  # the next run begins
-            for key, ((_, metric), text) in zip(keys, parts, strict=True):
-                if number(text) is not None:
-                    unit, per = _UNITS.get(metric) or unit_of_name(metric)
-                    runs.run.value(runs.run.unique(key, line), unit, text, line, per=per)
-                elif text and metric in (*_UNITS, "speedup", "accuracy"):  # other columns may be texts
-                    runs.run.refuse(key, f"the backend failed: {text[:200]!r}", line)
-        is_whole = x == "average" or (is_whole and x in _SKIPPED)
+        if x in _SKIPPED:
+            is_whole = is_whole or x == "average"
+            continue
+        values = [*_values(x, cells)]
+        if is_whole and not runs.run.finished.keys().isdisjoint(key for key, _, _ in values):
+            runs.banner(line)  # the next run begins
+        is_whole = False
+        runs.run.problems += problems.problems
+        problems.problems.clear()
+        for key, metric, text in values:
+            _add(runs.run, key, metric, text, line)
+    problems.close()
+    runs.run.problems += problems.problems
     if not is_whole:
         runs.run.say("warning", "the table has no row `average` at its end: rows may be missing")
     return runs.finish()
+
+
+def _values(x: str, cells: list[tuple[str, str]]) -> Iterator[tuple[Key, str, str]]:
+    """Yield the key, the metric and the text of each cell in the row of an input."""
+    for name, text in cells:
+        backend, _, metric = name.rpartition("-")
+        yield Key.of(f"{backend}.{metric}" if backend else metric, x=x), metric, _TRUTH.get(text, text)
+
+
+def _add(run: RunBuilder, key: Key, metric: str, text: str, line: int) -> None:
+    if number(text) is not None:
+        unit, per = _UNITS.get(metric) or unit_of_name(metric)
+        run.value(run.unique(key, line), unit, text, line, per=per)
+    elif text and metric in (*_UNITS, "speedup", "accuracy"):  # other columns may be texts
+        run.refuse(key, f"the backend failed: {text[:200]!r}", line)
 
 
 def is_header(cells: list[str]) -> bool:
