@@ -9,13 +9,12 @@ from difflib import get_close_matches
 from msgspec import Struct, field
 
 from perfgate.core import Location
+from perfgate.core.wording import listed
 from perfgate.documents.json import Path
 from perfgate.mappings.mapping_item import DELIMITERS
 from perfgate.readers.builder import Place, RunBuilder
 from perfgate.readers.values import cells_of
 
-#: The most names that a message lists.
-_NAMES_SHOWN = 8
 #: The signs between the cells of printed tables, which have no quotes.
 PRINTED = (" ", "|")
 #: A line between the header and the rows.
@@ -108,6 +107,5 @@ def cell_place(name: str, line: int, row: Mapping[str, str], delimiter: str, pat
 
 
 def names_shown(names: list[str]) -> str:
-    """Return the first of some names, and the number of the others."""
-    shown, more = ", ".join(name[:60] for name in names[:_NAMES_SHOWN]), len(names) - _NAMES_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown or "no names"
+    """Return some names, the first ones in full."""
+    return listed([name[:60] for name in names], most=8) or "no names"

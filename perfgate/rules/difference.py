@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from math import inf
+from typing import Any
 
 from msgspec.structs import asdict, replace
 
 from perfgate.core import ChangeKind, Location, PolicyChange
+from perfgate.core.file_mappings import FileMapping
 from perfgate.core.wording import shell_text
 from perfgate.rules.model_section import TrainedModel
-from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, Settings
+from perfgate.rules.ruleset import AtWorst, Condition, Rule, Ruleset, Settings
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 
 #: One difference between two rules: its effect, and words for it.
 Detail = tuple[ChangeKind, str]
 #: The order of differences. If details of a rule differ in kind, the first of these is the kind of the difference.
 _ORDER: tuple[ChangeKind, ...] = ("removes", "loosens", "changes", "tightens", "adds")
-#: The values of `pairs` and `unread`, from the strictest to the mildest.
-_PAIRS = ("refuse", None, "accept")
-_UNREAD = ("error", "warn", "ignore")
-#: Settings whose values have an order, from the mildest to the strictest.
+#: Settings whose values have an order, from the mildest to the strictest: of whole rulesets, and of rules.
+_ORDERED_FOR_ALL: dict[str, tuple[str | None, ...]] = {
+    "pairs": ("accept", None, "refuse"),
+    "unread": ("ignore", "warn", "error"),
+}
 _ORDERED: dict[str, tuple[str | None, ...]] = {
     "severity": ("warning", "error"),
     "on_missing": ("skip", "warn", "error"),
@@ -39,7 +43,7 @@ def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
     found += [change for pair in pairs if (change := _change(*pair)) is not None]
     found += [PolicyChange("adds", None, rule.name, f"adds {_shown(rule)}", rule.at) for rule in added]
     at = next((rule.at for rule in (*new.rules, *old.rules)), Location("rules"))
-    found += [PolicyChange(kind, None, None, message, place or at) for kind, message, place in _beside(old, new)]
+    found += [PolicyChange(kind, None, None, text, place or at) for kind, text, place in _beside(old, new)]
     return sorted(found, key=lambda change: _ORDER.index(change.kind))
 
 
@@ -47,33 +51,29 @@ def _beside(old: Ruleset, new: Ruleset) -> Iterator[tuple[ChangeKind, str, Locat
     """Yield differences outside the rules: the kind, the message, and the place if there is one."""
     for name in sorted({*old.metrics, *new.metrics}):
         before, after = old.metrics.get(name), new.metrics.get(name)
-        if before is None or after is None or before.expression != after.expression:
-            sides = " → ".join(metric.text if metric else "none" for metric in (before, after))
+        if (before and before.expression) != (after and after.expression):
+            sides = f"{before.text if before else 'none'} → {after.text if after else 'none'}"
             yield "changes", f"changes the metric {name}: {sides}", after.at if after else None
-    texts: tuple[tuple[str, Callable[[Ruleset], str]], ...] = (
-        ("the identity of an environment", lambda side: ", ".join(side.identity)),
-        ("the conditions of a measurement", _conditions),
-        ("the renames of metrics", lambda side: ", ".join(f"{was} is {now}" for was, now in side.renames.items())),
-    )
-    for words, text in texts:
-        one, other = text(old), text(new)
-        if one != other:
-            yield "changes", f"changes {words}: {one or 'none'} → {other or 'none'}", None
-    for name, order in (("pairs", _PAIRS), ("unread", _UNREAD)):
-        first, last = (getattr(side, name) for side in (old, new))
-        if first != last:
-            kind = _kind(is_looser=order.index(last) > order.index(first))
-            yield kind, f"{kind} {name}: {first or 'default'} → {last or 'default'}", None
-    if old.mappings != new.mappings:  # they decide how files are read
-        known, others = ({one.name: one for one in side.mappings} for side in (old, new))
-        names = [name for name in {**known, **others} if known.get(name) != others.get(name)]
-        place = next((one.at for one in new.mappings if one.name in names), None)
-        yield "changes", f"changes how files are read: the mapping {', '.join(names)}", place
+    for words, text in _TEXTS.items():
+        if text(old) != text(new):
+            yield "changes", f"changes {words}: {text(old) or 'none'} → {text(new) or 'none'}", None
+    for kind, name, sides in _ordered(_ORDERED_FOR_ALL, asdict(old), asdict(new)):
+        yield kind, f"{kind} {name}: {sides}", None
+    if old.mappings != new.mappings:
+        yield _of_mappings(old.mappings, new.mappings)
     if _command(old) != _command(new):
         sides = f"{_command(old) or 'none'} → {_command(new) or 'none'}"
         yield "changes", f"changes the command that measures: {sides}", new.command.at if new.command else None
     if _model_anywhere(old) != _model_anywhere(new):
         yield "changes", "changes the model that mfu and hfu are computed for", new.model.at if new.model else None
+
+
+def _of_mappings(old: Sequence[FileMapping], new: Sequence[FileMapping]) -> tuple[ChangeKind, str, Location | None]:
+    """Return the difference between two lists of mappings, which decide how files are read."""
+    known, others = ({mapping.name: mapping for mapping in side} for side in (old, new))
+    names = [name for name in {**known, **others} if known.get(name) != others.get(name)]
+    place = next((mapping.at for mapping in new if mapping.name in names), None)
+    return "changes", f"changes how files are read: the mapping {', '.join(names)}", place
 
 
 def _conditions(ruleset: Ruleset) -> str:
@@ -82,13 +82,37 @@ def _conditions(ruleset: Ruleset) -> str:
     return ", ".join(sorted({*ruleset.conditions} - labels))
 
 
+def _ordered(
+    orders: Mapping[str, Sequence[str | None]], old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[tuple[ChangeKind, str, str]]:
+    """Yield the effect, the name and the values of each setting that differs, if its values have an order."""
+    for name, order in orders.items():
+        before, after = old[name], new[name]
+        if before != after:
+            is_looser = order.index(after) < order.index(before)
+            yield _kind(is_looser=is_looser), name, f"{before or 'default'} → {after or 'default'}"
+
+
 def _kind(*, is_looser: bool) -> ChangeKind:
     return "loosens" if is_looser else "tightens"
 
 
-def _by_rooms(rooms: Sequence[float]) -> ChangeKind:
-    """Return the kind of a change of a tolerance. `rooms`: how much more each part of it allows than before."""
-    return "loosens" if min(rooms) >= 0 else "tightens" if max(rooms) <= 0 else "changes"
+def _by_rooms(rooms: Sequence[float]) -> ChangeKind | None:
+    """Return the kind of a change of a tolerance; None for no change.
+
+    `rooms`: how much more each part of it allows than before.
+    """
+    if not any(rooms):
+        return None
+    if min(rooms) >= 0:
+        return "loosens"
+    return "tightens" if max(rooms) <= 0 else "changes"
+
+
+def _rooms(old: ChangeClause | AtWorst, new: ChangeClause | AtWorst) -> list[float]:
+    """Return how much more each part of a tolerance allows than before; a part that is not given counts as 0."""
+    before, after = (side.absolute.value if side.absolute else 0.0 for side in (old, new))
+    return [(new.relative or 0.0) - (old.relative or 0.0), after - before]
 
 
 def _command(ruleset: Ruleset) -> str:
@@ -104,6 +128,14 @@ def _command(ruleset: Ruleset) -> str:
 def _model_anywhere(ruleset: Ruleset) -> TrainedModel | None:
     """Return the model of a ruleset without its place in a file; None if it has none."""
     return None if ruleset.model is None else replace(ruleset.model, at=Location(""))
+
+
+#: What has a text of its own in each ruleset.
+_TEXTS: dict[str, Callable[[Ruleset], str]] = {
+    "the identity of an environment": lambda side: ", ".join(side.identity),
+    "the conditions of a measurement": _conditions,
+    "the renames of metrics": lambda side: ", ".join(f"{was} is {now}" for was, now in side.renames.items()),
+}
 
 
 def _shown(rule: Rule) -> str:
@@ -168,16 +200,12 @@ def _of_clause(old: Clause, new: Clause) -> ChangeKind | None:
         if before.upper != after.upper or before.bound.base != after.bound.base:
             return "changes"
         room = after.bound.value - before.bound.value
-        rooms = [room if before.upper else -room]
-    elif isinstance(before, ChangeClause) and isinstance(after, ChangeClause):
+        return _by_rooms([room if before.upper else -room])
+    if isinstance(before, ChangeClause) and isinstance(after, ChangeClause):
         if (before.reference, before.side) != (after.reference, after.side):
             return "changes"
-        # A change fails only beyond both tolerances: a tolerance that is not given counts as 0.
-        absolute = [asks.absolute.value if asks.absolute else 0.0 for asks in (before, after)]
-        rooms = [(after.relative or 0.0) - (before.relative or 0.0), absolute[1] - absolute[0]]
-    else:
-        return "changes"
-    return _by_rooms(rooms) if any(rooms) else None
+        return _by_rooms(_rooms(before, after))  # a change fails only beyond both tolerances
+    return "changes"
 
 
 def _of_at_worst(old: AtWorst | None, new: AtWorst | None) -> Iterator[Detail]:
@@ -185,15 +213,12 @@ def _of_at_worst(old: AtWorst | None, new: AtWorst | None) -> Iterator[Detail]:
 
     Its default depends on the tolerance, so it has no order with a written one.
     """
-    kind: ChangeKind = "changes"
+    kind: ChangeKind | None = "changes"
     if old is not None and new is not None and _parts(old) == _parts(new):
-        rooms = [(new.relative or 0.0) - (old.relative or 0.0)]
-        rooms += [new.absolute.value - old.absolute.value] if new.absolute and old.absolute else []
-        if not any(rooms):
-            return
-        kind = _by_rooms(rooms)
+        kind = _by_rooms(_rooms(old, new))
     before, after = ("default" if one is None else one.text for one in (old, new))
-    yield kind, f"at_worst {before} → {after}"
+    if kind is not None:
+        yield kind, f"at_worst {before} → {after}"
 
 
 def _parts(at_worst: AtWorst) -> tuple[bool, str | None]:
@@ -204,18 +229,13 @@ def _parts(at_worst: AtWorst) -> tuple[bool, str | None]:
 def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
     """Compare the settings, whether a rule or the defaults of its file give them."""
     before, after = asdict(old), asdict(new)
-    for name, order in _ORDERED.items():
-        one, other = before[name], after[name]
-        if one != other:
-            is_looser = order.index(other) < order.index(one)
-            yield _kind(is_looser=is_looser), f"{name} {one or 'default'} → {other or 'default'}"
-    if old.budget != new.budget:
-        low, high = (inf if budget is None else budget for budget in (old.budget, new.budget))
-        words = ["none" if budget is None else f"{100 * budget:g}%" for budget in (old.budget, new.budget)]
-        yield _kind(is_looser=high > low), f"budget {words[0]} → {words[1]}"
-    if old.lost_time != new.lost_time:
-        sides = f"{100 * old.lost_time:g}% → {100 * new.lost_time:g}%"
-        yield _kind(is_looser=new.lost_time > old.lost_time), f"lost_time {sides}"
+    for kind, name, sides in _ordered(_ORDERED, before, after):
+        yield kind, f"{name} {sides}"
+    for name in ("budget", "lost_time"):
+        one, other = (inf if side[name] is None else side[name] for side in (before, after))
+        if one != other:  # without a budget, all is allowed
+            sides = " → ".join("none" if share == inf else f"{100 * share:g}%" for share in (one, other))
+            yield _kind(is_looser=other > one), f"{name} {sides}"
     if old.at_worst != new.at_worst:
         yield from _of_at_worst(old.at_worst, new.at_worst)
     for name in _UNORDERED:
@@ -225,18 +245,26 @@ def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
 
 def _of_conditions(old: Rule, new: Rule) -> Iterator[Detail]:
     """Compare `when`, `expect_fail`, `quarantine` and `better`."""
-    before, after = set(old.when), set(new.when)
-    if before != after:
-        kind: ChangeKind = "loosens" if before < after else "tightens" if after < before else "changes"
-        words = [" and ".join(sorted(map(str, when))) or "always" for when in (before, after)]
-        yield kind, f"when {words[0]} → {words[1]}"
-    for words_of, one, other in (
+    if set(old.when) != set(new.when):
+        yield _of_when(set(old.when), set(new.when))
+    for words, before, after in (
         ("expected to fail", old.expect_fail, new.expect_fail),
         ("quarantined", old.quarantine, new.quarantine),
     ):
-        if one != other:
-            first, last = (dated.until if dated else None for dated in (one, other))
-            is_looser = last is not None and (first is None or last > first)
-            yield _kind(is_looser=is_looser), f"{words_of} until {first or 'never'} → {last or 'never'}"
+        if before != after:
+            first, last = (dated.until if dated else date.min for dated in (before, after))
+            sides = " → ".join("never" if until == date.min else str(until) for until in (first, last))
+            yield _kind(is_looser=last > first), f"{words} until {sides}"
     if old.better != new.better:
         yield "changes", f"better {old.better or 'default'} → {new.better or 'default'}"
+
+
+def _of_when(old: set[Condition], new: set[Condition]) -> Detail:
+    """Compare the conditions under which a rule is judged: with more of them, it is judged less often."""
+    kind: ChangeKind = "changes"
+    if old < new:
+        kind = "loosens"
+    elif new < old:
+        kind = "tightens"
+    before, after = (" and ".join(sorted(map(str, when))) or "always" for when in (old, new))
+    return kind, f"when {before} → {after}"

@@ -46,29 +46,32 @@ def explain(rule: Rule, ruleset: Ruleset) -> str:
 
 def _subject(rule: Rule, ruleset: Ruleset) -> str:
     """Return the line that says what the rule measures."""
-    sentence = rule.sentence
-    if isinstance(sentence.subject, LargestLoad):
-        return _largest_load(sentence.subject)
-    if is_per_run(sentence.subject):
+    sentence, subject, asks = rule.sentence, rule.sentence.subject, rule.sentence.clauses[0].asks
+    if isinstance(subject, LargestLoad):
+        return _largest_load(subject)
+    if is_per_run(subject):
         return f"computes {sentence.subject_text} once for each run, after its warm-up"
-    if isinstance(sentence.clauses[0].asks, WorkClause):
-        of = "the device" if sentence.clauses[0].asks.device else "host and device"
-        what = f"the counts {sentence.subject.pattern}" if isinstance(sentence.subject, Selector) else "work"
+    if isinstance(asks, WorkClause):
+        of = "the device" if asks.device else "host and device"
+        what = f"the counts {subject.pattern}" if isinstance(subject, Selector) else "work"
         return f"counts what each step asks of {of}: {what}, for each rank and device"
-    statistic = sentence.statistic
-    words = STATISTICS.get(statistic or "") or (f"the {statistic[1:]}th percentile" if statistic else None)
-    if words is None and _is_limit_of_count(rule):
-        words = "the worst step"
-    words = words or "the median (the mean of an aggregate; a single value as it is)"
-    names = [selector.pattern for selector in selectors(sentence.subject)]
+    names = [selector.pattern for selector in selectors(subject)]
     derived = [f"{name} = {ruleset.metrics[name].text}" for name in names if name in ruleset.metrics]
     if ruleset.model is not None and not {"mfu", "hfu"}.isdisjoint(names):
         derived += in_words(ruleset.model, names)
     where = f", where {'; '.join(derived)}, step by step" if derived else ""
-    is_glob = isinstance(sentence.subject, Selector) and sentence.subject.is_glob
-    each = " for every metric that matches" if is_glob else ""
+    each = " for every metric that matches" if isinstance(subject, Selector) and subject.is_glob else ""
     ranks = RANKS[sentence.rank or "worst"]
-    return f"measures {words} of {sentence.subject_text}{each}{where}; with several ranks: {ranks}"
+    return f"measures {_statistic(rule)} of {sentence.subject_text}{each}{where}; with several ranks: {ranks}"
+
+
+def _statistic(rule: Rule) -> str:
+    statistic = rule.sentence.statistic
+    if statistic is not None:
+        return STATISTICS.get(statistic) or f"the {statistic[1:]}th percentile"
+    if _is_limit_of_count(rule):
+        return "the worst step"
+    return "the median (the mean of an aggregate; a single value as it is)"
 
 
 def _largest_load(load: LargestLoad) -> str:

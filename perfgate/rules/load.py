@@ -99,25 +99,26 @@ def _merge(loaders: list[RuleFile]) -> tuple[Ruleset, list[Problem]]:
 
 def _clashes(loaders: list[RuleFile], metrics: Mapping[str, DerivedMetric]) -> Iterator[Problem]:
     """Yield a problem for each rule, id, derived metric, model or setting that is in two files, or twice in one."""
-    ids: dict[str, Location] = {}
+    ids: dict[str | None, Location] = {}
     places: dict[object, Location] = {}
-    for loader in loaders:
-        for rule in loader.rules:
-            words = tuple(rule.sentence.text.split())
-            about = words, rule.settings, rule.when, rule.better, rule.expect_fail, rule.quarantine
-            if (place := places.setdefault(about, rule.at)) is not rule.at:
-                yield Problem("warning", f"the same rule is at {place}: remove one of them", rule.at)
-            if rule.id is not None and (first := ids.setdefault(rule.id, rule.at)) is not rule.at:
-                message = f"the id {rule.id!r} is already used at {first}: choose another id"
-                yield Problem("error", message, rule.at)
-        for metric in loader.metrics.values():
-            known = metrics[metric.name]
-            if known.text != metric.text:
-                message = f"{metric.name!r} has another definition at {known.at}: keep one of them"
-                yield Problem("error", message, metric.at)
+    for rule in (rule for loader in loaders for rule in loader.rules):
+        words = tuple(rule.sentence.text.split())
+        about = words, rule.settings, rule.when, rule.better, rule.expect_fail, rule.quarantine
+        if about in places:
+            yield Problem("warning", f"the same rule is at {places[about]}: remove one of them", rule.at)
+        if rule.id is not None and rule.id in ids:
+            message = f"the id {rule.id!r} is already used at {ids[rule.id]}: choose another id"
+            yield Problem("error", message, rule.at)
+        places.setdefault(about, rule.at)
+        ids.setdefault(rule.id, rule.at)
+    for metric in (metric for loader in loaders for metric in loader.metrics.values()):
+        known = metrics[metric.name]
+        if known.text != metric.text:
+            message = f"{metric.name!r} has another definition at {known.at}: keep one of them"
+            yield Problem("error", message, metric.at)
     models = [loader.model for loader in loaders if loader.model is not None]
-    for one in models[1:]:
-        yield Problem("error", f"the suite has another `model` at {models[0].at}: keep one of them", one.at)
+    for model in models[1:]:
+        yield Problem("error", f"the suite has another `model` at {models[0].at}: keep one of them", model.at)
     # The name of a field of `RuleFile`, and the key of the file that it is read from.
     for name, key in (("identity", "environment"), ("pairs", "pairs"), ("unread", "unread")):
         given = [loader for loader in loaders if getattr(loader, name)]

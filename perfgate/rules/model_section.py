@@ -70,42 +70,45 @@ Fail = Callable[[str, Path], None]
 
 def load_model(document: YamlDocument, data: Mapping[str, Any], fail: Fail) -> TrainedModel | None:
     """Return the field `model`; None if it cannot be used. Mistakes go to `fail`; the schema reports wrong types."""
-    peak, dtype = None, None
-    if isinstance(text := data.get("peak"), str):
-        found = NUMBER.match(text.strip())
-        unit = UNITS.get(text.strip()[found.end() :].strip()) if found else None
-        if found is None or unit is None or unit.base != "FLOP/s" or not float(found[0]) > 0:
-            fail(f"peak {text!r} is not a rate of one GPU: write `989 TFLOP/s`", ("model", "peak"))
-        else:
-            peak = float(found[0]) * unit.factor
-    if isinstance(text := data.get("dtype"), str):
-        dtype = canonical_dtype(text)
-        if dtype is None:
-            fail(f"unknown dtype {text!r}: write one of {', '.join(DTYPES)}", ("model", "dtype"))
+    text = data.get("peak")
+    peak = _peak(text) if isinstance(text, str) else None
+    if isinstance(text, str) and peak is None:
+        fail(f"peak {text!r} is not a rate of one GPU: write `989 TFLOP/s`", ("model", "peak"))
+    text = data.get("dtype")
+    dtype = canonical_dtype(text) if isinstance(text, str) else None
+    if isinstance(text, str) and dtype is None:
+        fail(f"unknown dtype {text!r}: write one of {', '.join(DTYPES)}", ("model", "dtype"))
     if "dtype" not in data and "peak" not in data:
         fail("`model` needs `dtype: bf16` (or fp16, ...), or `peak`: the dense FLOP/s of one GPU", ("model",))
-    sizes = [data.get(name) for name in _SIZES]
     absent = [name for name in _SIZES if name not in data]
     if 0 < len(absent) < len(_SIZES):
         fail(f"`model` lacks {', '.join(absent)}: give {', '.join(_SIZES)}, or none of them", ("model",))
     if "tokens_per_step" in data and "parameters" not in data:
         fail("`model` lacks parameters, which `tokens_per_step` needs", ("model",))
-    if not all(isinstance(size, int) for size in sizes if size is not None) or (dtype is None and peak is None):
-        return None
-    parameters, tokens = data.get("parameters"), data.get("tokens_per_step")
-    if any(value is not None and not isinstance(value, (int, float)) for value in (parameters, tokens)):
+    sizes = [data[name] for name in _SIZES if name in data]
+    amounts = {name: data[name] for name in ("parameters", "tokens_per_step") if data.get(name) is not None}
+    are_numbers = all(isinstance(amount, (int, float)) for amount in amounts.values())
+    if not are_numbers or not all(isinstance(size, int) for size in sizes) or (dtype is None and peak is None):
         return None
     return TrainedModel(
         document.location(("model",), key=True),
         dtype,
         peak,
-        None if parameters is None else float(parameters),
-        None if absent else Attention(*(int(size) for size in sizes if size is not None)),
-        None if tokens is None else float(tokens),
+        attention=None if absent else Attention(*sizes),
         recomputes=data.get("activation_recomputation") == "full",
         gpus=data.get("gpus"),
         step_time=data.get("step_time"),
+        **{name: float(amount) for name, amount in amounts.items()},
     )
+
+
+def _peak(text: str) -> float | None:
+    """Return a rate above 0 in FLOP/s; None for another text."""
+    number = NUMBER.match(text.strip())
+    unit = UNITS.get(text.strip()[number.end() :].strip()) if number else None
+    if number is None or unit is None or unit.base != "FLOP/s" or not float(number[0]) > 0:
+        return None
+    return float(number[0]) * unit.factor
 
 
 def in_words(model: TrainedModel, names: Collection[str]) -> list[str]:

@@ -109,20 +109,22 @@ def sentence_of_mapping(mapping: Mapping[str, object], known: Collection[str]) -
     `mapping`: the rule, without `assert`. `known`: the fields of a rule, which say nothing about the sentence.
     """
     fields = {str(name).lower(): value for name, value in mapping.items() if name not in known}
-    metric = next((value for name in _METRIC_FIELDS if isinstance(value := fields.get(name), str)), None)
+    metric = next((str(fields[name]) for name in _METRIC_FIELDS if isinstance(fields.get(name), str)), None)
     if metric is None and len(mapping) == 1:  # `forward: 50 ms`
         [(name, value)] = mapping.items()
         is_misspelt = get_close_matches(name, known, n=1, cutoff=0.6)
         return None if is_misspelt else _valid(f"{name} {value}") or _valid(f"{name} at most {value}")
     statistic = next((f" {fields[name]}" for name in _STATISTIC_FIELDS if is_statistic(str(fields.get(name)))), "")
     unit = f" {fields['unit']}" if isinstance(fields.get("unit"), str) else ""
-    clauses = [
-        wanted.format(f"{fields[name]}{unit if isinstance(fields[name], (int, float)) else ''}")
-        for name, wanted in _BOUND_FIELDS.items()
-        if isinstance(fields.get(name), (str, int, float))
-    ]
-    name = metric if metric and " " not in metric else f'"{metric}"'
-    return _valid(f"{name}{statistic} {' and '.join(clauses)}") if metric and clauses else None
+    clauses = []
+    for name, clause in _BOUND_FIELDS.items():
+        bound = fields.get(name)
+        if isinstance(bound, (str, int, float)):
+            clauses.append(clause.format(bound if isinstance(bound, str) else f"{bound}{unit}"))
+    if not metric or not clauses:
+        return None
+    name = f'"{metric}"' if " " in metric else metric
+    return _valid(f"{name}{statistic} {' and '.join(clauses)}")
 
 
 def in_yaml(sentence: str) -> str:
@@ -159,55 +161,56 @@ def _unit(word: str) -> str | None:
 def _subject(words: Sequence[str], metrics: Collection[str]) -> str | None:
     """Return the metric and its statistic from the words before the clause; None if they are something else."""
     left, statistic = list(words), None
-    for word in words:
+    for word in words if len(words) > 1 else ():
         meant = meant_percentile(word) or _STATISTICS.get(word.lower(), word)
-        if len(left) > 1 and is_statistic(meant) and statistic is None:
+        if is_statistic(meant):
             statistic = meant
             left.remove(word)
+            break
     if statistic is None and len(left) > 1 and known_name(left, metrics) is None:
         near = get_close_matches(left[-1].lower(), STATISTICS, n=1, cutoff=0.8)
         statistic, left = (near[0], left[:-1]) if near else (None, left)
     ignored = _VERBS | ({"of", "the", "a", "an", "percentile"} if statistic else {"the", "a", "an"})
     left = [word for word in left if word.lower() not in ignored] or left
+    name = left[0]
     if len(left) > 1:
         if any(word in KEYWORDS or not _NAME_PART.fullmatch(word) for word in left):
             return None  # a rank, arithmetic, a statistic that does not exist
         name = known_name(left, metrics) or known_name(left, _USUAL_METRICS) or f'"{" ".join(left)}"'
-    else:
-        name = left[0] if left else ""
-    return f"{name} {statistic}" if statistic and name else name or None
+    return f"{name} {statistic}" if statistic else name
 
 
 def _clause(before: Sequence[str], quantity: str, after: Sequence[str]) -> str | None:
     """Return the clause from the words before and after its quantity; None if its meaning is not clear."""
-    rest = [word for word in after if word not in _FILLERS]
+    words, rest = frozenset(before), [word for word in after if word not in _FILLERS]
+    if not _AFTER.union(_REFERENCES).issuperset(rest):
+        return None
     reference = next((_REFERENCES[word] for word in rest if word in _REFERENCES), None)
-    if any(word not in _REFERENCES and word not in _AFTER for word in rest):
-        return None
     is_share = quantity.endswith("%")
-    compares = any(word in _STRICT or word in _LOWER_BOUND or word == "most" for word in before)
-    is_change = any(word in _CHANGE for word in (*before, *rest))
-    within = any(get_close_matches(word, ("within",), cutoff=0.75) for word in before)
+    is_change = not _CHANGE.isdisjoint([*before, *rest])
+    is_comparison = not words.isdisjoint(_STRICT | _LOWER_BOUND | {"most"})
     # A quantity without a blank is a share (5%), a factor (1.1x) or has no unit.
-    if reference and compares and not is_change and (is_share or " " not in quantity):
+    if reference and is_comparison and not is_change and (is_share or " " not in quantity):
         return None  # `at most 95% of baseline` requires an improvement: the message says what to do
-    if reference or within or (is_share and is_change):
+    if reference or _is_near(words, "within") or (is_share and is_change):
         return f"within {quantity} of {reference or 'baseline'}"
-    if rest:
-        return None
-    is_lower = any(word in _LOWER_BOUND for word in before)
-    is_denied = any(word in ("no", "not", "never") for word in before)
-    if "slower" in before:  # a time that is larger, a rate that is smaller
+    return None if rest else f"{_comparator(words, quantity)} {quantity}"
+
+
+def _comparator(words: frozenset[str], quantity: str) -> str:
+    """Return the comparator of a limit from the words before its quantity."""
+    if "slower" in words:  # a time that is larger, a rate that is smaller
         unit = UNITS.get(quantity.rpartition(" ")[2])
-        return f"{'at least' if unit and unit.base in ('1/s', 'B/s', 'FLOP/s') else 'at most'} {quantity}"
-    if is_denied:  # `not less than` is a lower bound, `not more than` an upper one
-        is_small = any(word in ("less", "lower", "smaller", "fewer", "shorter", "below", "under") for word in before)
-        return f"{'at least' if is_small else 'at most'} {quantity}"
-    is_strict = any(word in _STRICT for word in before)
-    if is_lower:
-        return f"{'over' if is_strict or 'more' in before else 'at least'} {quantity}"
-    is_misspelt = any(get_close_matches(word, ("under", "below"), cutoff=0.75) for word in before)
-    return f"{'under' if is_strict or is_misspelt else 'at most'} {quantity}"
+        return "at least" if unit and unit.base in ("1/s", "B/s", "FLOP/s") else "at most"
+    if words & {"no", "not", "never"}:  # `not less than` is a lower bound, `not more than` an upper one
+        return "at least" if words & {"less", "lower", "smaller", "fewer", "shorter", "below", "under"} else "at most"
+    if words & _LOWER_BOUND:
+        return "over" if words & (_STRICT | {"more"}) else "at least"
+    return "under" if words & _STRICT or _is_near(words, "under", "below") else "at most"
+
+
+def _is_near(words: Iterable[str], *known: str) -> bool:
+    return any(get_close_matches(word, known, cutoff=0.75) for word in words)
 
 
 def _valid(sentence: str) -> str | None:

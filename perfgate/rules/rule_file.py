@@ -83,14 +83,15 @@ class RuleFile(Struct):
             defaults = data.get("defaults")
             base = self._settings(Settings(), defaults if isinstance(defaults, dict) else {}, ("defaults",))
             for index, item in enumerate(data["rules"][:_MOST_RULES]):
-                path = ("rules", index)
-                if isinstance(item, str):
-                    self._load_rule({"assert": item}, path, path, base)
-                elif isinstance(item, dict):
+                path: Path = ("rules", index)
+                if isinstance(item, dict):
                     self._load_rule(item, path, (*path, "assert"), base)
+                else:
+                    self._load_rule({"assert": item}, path, path, base)
         if not self.problems:
-            self.identity, self.pairs = tuple((data.get("environment") or {}).get("identity", ())), data.get("pairs")
-            self.measured_under, self.unread = tuple(data.get("conditions", ())), data.get("unread")
+            self.identity = tuple((data.get("environment") or {}).get("identity", ()))
+            self.pairs, self.unread = data.get("pairs"), data.get("unread")
+            self.measured_under = tuple(data.get("conditions", ()))
             self.renames = data.get("renames", {})
 
     def fail(self, message: str, path: Path, start: int = 0, end: int | None = None) -> None:

@@ -7,7 +7,7 @@ decides and finds the violations.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any, TypeAlias
@@ -104,12 +104,14 @@ _LIMITS = {
 }
 
 
-def problem_at(document: YamlDocument, message: str, path: Path, start: int = 0, end: int | None = None) -> Problem:
-    """Return a problem at a value, or at the columns `start` to `end` of its text, with the word underlined."""
-    place = document.values.get(path)
+def problem_at(
+    document: YamlDocument, message: str, path: Path, start: int = 0, end: int | None = None, *, key: bool = False
+) -> Problem:
+    """Return a problem that underlines a value, the columns `start` to `end` of its text, or with `key` its key."""
+    place = (document.keys if key else document.values).get(path)
     if place is None:
         return Problem("error", message, document.location(path))
-    text = document.value(path)
+    text = path[-1] if key else document.value(path)
     if isinstance(text, str) and end is not None:
         line, column = _position(document, place, text, start, end)
         return document.underlined(message, line, column, end - start)
@@ -133,33 +135,38 @@ def _position(document: YamlDocument, place: YamlSpan, text: str, start: int, en
     """Return the line and column of `text[start:end]`, where `text` is the scalar at `place`."""
     if place.rest.startswith(text):
         return place.line, place.column + start
-    quoted, block = place.rest[:1] in ("'", '"'), place.rest[:1] in ("|", ">")
     if place.rest[1:].startswith(text):  # in quotes, without escapes
         return place.line, place.column + start + 1
     word = text[start:end].strip()
     if not word:
-        # It is missing at the end: its place is the closing quote, or after the last word.
-        line, column = place.end  # of a block, usually the beginning of the next line
-        if not block:
-            return line, column + (not quoted)
-        last = next(number for number in range(line - (column == 0), 0, -1) if document.lines[number - 1].strip())
-        return last, len(document.lines[last - 1].rstrip()) + 1
+        return _end(document, place)
     # The text has several lines or escapes: search for the same occurrence of the word.
-    before = text.count(word, 0, start)
-    for number in range(place.line + block, place.end[0] + 1):
-        column = place.column - (not quoted) if number == place.line else 0  # an index from 0, behind a quote
-        while (column := document.lines[number - 1].find(word, column)) >= 0:
-            if before == 0:
-                return number, column + 1
-            before, column = before - 1, column + len(word)
-    return place.line, place.column
+    occurrences = _occurrences(document, place, word)
+    return next(islice(occurrences, text.count(word, 0, start), None), (place.line, place.column))
 
 
-def _problem_at_key(document: YamlDocument, message: str, path: Path) -> Problem:
-    place = document.keys.get(path)
-    if place is None:
-        return Problem("error", message, document.location(path))
-    return document.underlined(message, place.line, place.column, len(str(path[-1])))
+def _end(document: YamlDocument, place: YamlSpan) -> tuple[int, int]:
+    """Return the line and column of the closing quote of a scalar, or those after its last word."""
+    line, column = place.end  # of a block, usually the beginning of the next line
+    before = document.lines[line - 1][:column].rstrip() if column else ""
+    while not before:
+        line -= 1
+        before = document.lines[line - 1].rstrip()
+    is_quoted = place.rest[:1] in ("'", '"')
+    return line, len(before) if is_quoted else len(before) + 1
+
+
+def _occurrences(document: YamlDocument, place: YamlSpan, word: str) -> Iterator[tuple[int, int]]:
+    """Yield the line and column of each occurrence of a word in a scalar, which may have several lines."""
+    first, begin = place.line, place.column - 1
+    if place.rest[:1] in ("'", '"'):
+        begin += 1
+    if place.rest[:1] in ("|", ">"):  # the text of a block begins on the next line
+        first, begin = first + 1, 0
+    for number, line in enumerate(document.lines[first - 1 : place.end[0]], first):
+        for found in re.compile(re.escape(word)).finditer(line, begin):
+            yield number, found.start() + 1
+        begin = 0
 
 
 def violation_problems(document: YamlDocument, schema: Schema) -> list[Problem]:
@@ -201,24 +208,28 @@ def _problems(document: YamlDocument, error: Violation) -> list[Problem]:
         return [problem_at(document, f"a rule is a sentence: write `{sentence}`", path)]
     if error.validator == "additionalProperties":
         known = list(error.schema["properties"])
-        unknown = [key for key in error.instance if key not in known]
         found = []
-        for key in unknown:
+        for key in (key for key in error.instance if key not in known):
             near = _nearest(key, known)
             advice = f"did you mean {near!r}?" if near else f"known fields are {', '.join(known)}"
-            found.append(_problem_at_key(document, f"unknown field {key!r}; {advice}", (*path, key)))
+            found.append(problem_at(document, f"unknown field {key!r}; {advice}", (*path, key), key=True))
         return found
     if "propertyNames" in error.absolute_schema_path:
         message = f"the name {_shown(error.instance)} is not valid: use letters, digits, _ . and -"
-        return [_problem_at_key(document, message, (*path, error.instance))]
+        return [problem_at(document, message, (*path, error.instance), key=True)]
     advice = _advice(document, error, path)
     if error.validator == "required":
-        # A field that is only misspelt is in the problem of the unknown field.
-        fields, is_closed = error.schema.get("properties", {}), error.schema.get("additionalProperties") is False
-        meant = {_nearest(key, fields) for key in error.instance if is_closed and key not in fields}
-        missing = [key for key in error.validator_value if key not in error.instance and key not in meant]
-        return [problem_at(document, f"the field {key!r} is missing" + advice, path) for key in missing]
-    return [problem_at(document, _words(error, path) + advice, path)]
+        missing = [f"the field {key!r} is missing" for key in _missing_fields(error)]
+        return [problem_at(document, message + advice, path) for message in missing]
+    return [problem_at(document, f"{_name(path)} {_requirement(error)}{advice}", path)]
+
+
+def _missing_fields(error: Violation) -> list[str]:
+    """Return the required fields that are missing. One that is only misspelt is in the problem of the unknown field."""
+    fields, given = error.schema.get("properties", {}), error.instance
+    unknown = [key for key in given if key not in fields] if error.schema.get("additionalProperties") is False else []
+    meant = {_nearest(key, fields) for key in unknown}
+    return [key for key in error.validator_value if key not in given and key not in meant]
 
 
 def _meant_sentence(error: Violation, path: Path) -> str | None:
@@ -232,18 +243,17 @@ def _meant_sentence(error: Violation, path: Path) -> str | None:
 
 
 def _nearest(key: str, known: Iterable[str]) -> str | None:
-    return next(iter(get_close_matches(key, known, n=1, cutoff=0.6)), None)
+    return next(iter(get_close_matches(key, [*known], n=1)), None)
 
 
 def _advice(document: YamlDocument, error: Violation, path: Path) -> str:
     """Return advice if YAML read the sentence of a rule as something else; empty otherwise."""
     found, rest = error.instance, document.excerpt(path).lstrip()
-    known = error.schema.get("properties", {})
     if path[:1] != ("rules",) or not (len(path) == 2 or path[-1] == "assert") or isinstance(found, str):
         return ""
     if rest[:1] == "#":
         return "; YAML ignores text after ` #`: wrap the whole sentence in single quotes"
-    if isinstance(found, dict) and (not found or any(key in known for key in found)):
+    if isinstance(found, dict) and (not found or found.keys() & error.schema.get("properties", {}).keys()):
         return ""
     if rest[:1] in ("[", "{"):
         return "; " + misread_start(rest)
@@ -251,30 +261,33 @@ def _advice(document: YamlDocument, error: Violation, path: Path) -> str:
     return colon if isinstance(found, dict) else ""
 
 
-def _words(error: Violation, path: Path) -> str:
-    """Return the message of a violation: the name of the value at `path`, and what it must be."""
+def _name(path: Path) -> str:
+    """Return the name of the value at a path, for messages."""
     name = next((str(part) for part in reversed(path) if isinstance(part, str)), "the file")
-    if path and path[-1] != name:
-        name = f"an item of {name}"
+    return f"an item of {name}" if path and path[-1] != name else name
+
+
+def _requirement(error: Violation) -> str:
+    """Return what a value must be, and what it is."""
     found, wanted = _shown(error.instance), error.validator_value
     if error.validator == "type":
         kinds: list[str] = wanted if isinstance(wanted, list) else [wanted]
         examples = error.schema.get("examples", ()) if kinds == ["string"] else ()
         shown = f": write, for example, {examples[0]}" if examples else ""
-        return f"{name} must be {' or '.join(_TYPES.get(kind, kind) for kind in kinds)}, not {found}{shown}"
+        return f"must be {' or '.join(_TYPES.get(kind, kind) for kind in kinds)}, not {found}{shown}"
     if error.validator == "enum":
-        near = get_close_matches(str(error.instance), [str(v) for v in wanted], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"{name} must be one of {', '.join(map(str, wanted))}, not {found}{hint}"
+        near = _nearest(str(error.instance), map(str, wanted))
+        hint = f"; did you mean {near!r}?" if near else ""
+        return f"must be one of {', '.join(map(str, wanted))}, not {found}{hint}"
     if error.validator == "const":
-        return f"{name} must be {wanted}, not {found}"
+        return f"must be {wanted}, not {found}"
     if error.validator in ("anyOf", "pattern"):
         parent = error.parent.schema if error.validator == "pattern" and error.parent else {}
         examples = error.schema.get("examples") or parent.get("examples", ())
         shown = " or ".join(str(example) for example in examples if not isinstance(example, dict))
-        return f"{name} cannot be {found}" + (f": write, for example, {shown}" if shown else "")
+        return f"cannot be {found}" + (f": write, for example, {shown}" if shown else "")
     number = f", not {found}" if isinstance(error.instance, (int, float)) else ""
-    return f"{name} must {_LIMITS[error.validator].format(wanted)}{number}"
+    return f"must {_LIMITS[error.validator].format(wanted)}{number}"
 
 
 def _shown(value: Any) -> str:

@@ -158,28 +158,32 @@ class Cursor:
         """Read a number with its unit, with or without a blank between them; `signed` allows ± before the number."""
         token = self.token
         text = token.text.removeprefix("±") if signed else token.text
-        found = NUMBER.match(text) if token.kind == "word" else None
-        if not found:
+        number = NUMBER.match(text) if token.kind == "word" else None
+        if not number:
             self.fail("expected a quantity: a number with its unit, such as 50 ms or 5%")
         self.take()
-        symbol, last = text[found.end() :], token
+        symbol, last = text[number.end() :], token
         if not symbol and self.at(","):
             self._refuse_comma(token)
         if not symbol and self.token.kind == "word" and self.token.text not in _AFTER_NUMBERS:
             last = self.take()
             symbol = last.text
         unit = UNITS.get(symbol)
-        if symbol and unit is None:  # suggest one by letter case, by its name in words, or by its letters
-            same = [known for known in UNITS if known.lower() == symbol.lower()]
-            in_words = [UNIT_WORDS[symbol]] if symbol in UNIT_WORDS else []
-            near = same or in_words or get_close_matches(symbol, UNITS, n=1)
-            advice = f"did you mean {near[0]!r}?" if near else f"known units are {', '.join(UNITS)}"
-            self.fail(f"unknown unit {symbol!r}; {advice}", last)
-        written = f"{found[0]}{symbol}" if symbol in ("%", "x") else f"{found[0]} {symbol}".rstrip()
-        quantity = Quantity(float(found[0]), unit, written)
+        if symbol and unit is None:
+            self._refuse_unit(symbol, last)
+        written = f"{number[0]}{symbol}" if symbol in ("%", "x") else f"{number[0]} {symbol}".rstrip()
+        quantity = Quantity(float(number[0]), unit, written)
         if not math.isfinite(quantity.value):
             self.fail(f"the number {written} is too large", token)
         return quantity
+
+    def _refuse_unit(self, symbol: str, token: Token) -> NoReturn:
+        """Refuse an unknown unit; suggest one by letter case, by its name in words, or by its letters."""
+        same = [known for known in UNITS if known.lower() == symbol.lower()]
+        in_words = [UNIT_WORDS[symbol]] if symbol in UNIT_WORDS else []
+        near = same or in_words or get_close_matches(symbol, UNITS, n=1)
+        advice = f"did you mean {near[0]!r}?" if near else f"known units are {', '.join(UNITS)}"
+        self.fail(f"unknown unit {symbol!r}; {advice}", token)
 
     def refuse_comparator(self) -> NoReturn:
         """Explain a missing comparator; suggest the right word for `95p`, `no more than 5 ms` and `max 5 ms`."""

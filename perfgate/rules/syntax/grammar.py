@@ -225,14 +225,15 @@ class _Parser(SubjectParser):
         while self.at("and") and NUMBER.match(self.peek().text):
             self.take()
             found.append(self.quantity())
-        relative = [q for q in found if q.unit is not None and q.unit.symbol == "%"]
-        absolute = [q for q in found if q not in relative]
+        symbols = [quantity.unit.symbol if quantity.unit else "" for quantity in found]
+        relative = [quantity for quantity, symbol in zip(found, symbols, strict=True) if symbol == "%"]
+        absolute = [quantity for quantity, symbol in zip(found, symbols, strict=True) if symbol != "%"]
         last = self.tokens[self.position - 1]
         if len(relative) > 1 or len(absolute) > 1:
             self.fail("two tolerances must be one relative and one absolute: `within 5% and 2 ms of baseline`", last)
-        if any(q.unit is not None and q.unit.symbol == "x" for q in absolute):
+        if "x" in symbols:
             self.fail("a factor is not a tolerance: write `within 10% of baseline` or `at most 1.1x of baseline`", last)
-        if any(q.number < 0 for q in found):
+        if any(quantity.number < 0 for quantity in found):
             self.fail("a tolerance cannot be negative", last)
         return (relative[0].value if relative else None), (absolute[0] if absolute else None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from functools import partial
+from typing import NoReturn
 
 from perfgate.core import Comparator
 from perfgate.core.units import NUMBER
@@ -55,19 +56,16 @@ class SubjectParser(Cursor):
         is_sum = operators == ("+", "-")
         part = partial(self.sum, depth, ("*", "/")) if is_sum else partial(self.operand, depth)
         left = part()
-        by_run = is_per_run(left)
         while self.token.kind == "word" and self.token.text in operators:
             operator, right = self.take(), part()
-            new = [side for side in (left, right) if not isinstance(side, Arithmetic)]  # an Arithmetic was checked
-            for selector in (selector for side in new for selector in selectors(side)):
-                if selector.is_glob:
-                    message = f"{selector.pattern!r} may match several metrics: arithmetic needs the name of one metric"
-                    self.fail(message, operator)
+            glob = next((one.pattern for one in (*selectors(left), *selectors(right)) if one.is_glob), None)
+            if glob is not None:
+                self.fail(f"{glob!r} may match several metrics: arithmetic needs the name of one metric", operator)
             # A constant fits numbers of runs and values of steps.
-            if by_run != is_per_run(right) and not isinstance(right if by_run else left, Number):
+            other = right if is_per_run(left) else left
+            if is_per_run(left) != is_per_run(right) and not isinstance(other, Number):
                 message = "one side has one number per run, the other a value per step"
                 self.fail(f"{message}: write STAT(...) on both sides", operator)
-            by_run = by_run or is_per_run(right)
             self.operators += 1
             if self.operators > MAX_OPERATORS:
                 self.fail(f"the expression has too many operators: write at most {MAX_OPERATORS}", operator)
@@ -78,15 +76,11 @@ class SubjectParser(Cursor):
         """Read a number, a statistic in brackets, a sum in brackets, or a name with its labels."""
         if depth > 20:
             self.fail("brackets are nested too deep: write at most 20 inside one another")
-        token, is_call = self.token, False
-        if token.kind == "word" and self.peek().text == "(" and self.peek().glued:
-            if not is_statistic(token.text):
-                meant = meant_percentile(token.text)
-                advice = f"write `{meant}`" if meant else f"use p0 to p100, {', '.join(STATISTICS)}"
-                self.fail(f"{token.text!r} is not a statistic: {advice}")
-            self.take()
-            is_call = True
-        if self.accept("("):
+        token = self.token
+        is_call = token.kind == "word" and self.peek().text == "(" and self.peek().glued
+        if is_call and not is_statistic(token.text):
+            self._refuse_statistic(token)
+        if self.accept("(") or (is_call and self.accept(token.text, "(")):
             inside = self.sum(depth + 1)
             if not self.accept(")"):
                 self.fail("a closing bracket is missing: add )")
@@ -105,6 +99,11 @@ class SubjectParser(Cursor):
             self.fail("the name of the metric is empty: write it between the quotes", token)
         labels = self.labels(self.take()) if self.token.kind == "labels" else ()
         return Selector(name, token.kind == "quoted", labels)
+
+    def _refuse_statistic(self, token: Token) -> NoReturn:
+        meant = meant_percentile(token.text)
+        advice = f"write `{meant}`" if meant else f"use p0 to p100, {', '.join(STATISTICS)}"
+        self.fail(f"{token.text!r} is not a statistic: {advice}", token)
 
     def labels(self, token: Token) -> tuple[LabelTest, ...]:
         """Return the conditions in braces."""
