@@ -35,7 +35,7 @@ from perfgate.commands.init_gate import (
     refuse_existing,
     written,
 )
-from perfgate.commands.run_results import WHOLE_COMMAND, RunResults, find_results, narrowed
+from perfgate.commands.run_results import WHOLE_COMMAND, RunResults, files_at, find_results, narrowed
 from perfgate.core import Location, Report, Run
 from perfgate.core.advice import FirstGate, MeasuredCommand
 from perfgate.core.file_mappings import RunCommand
@@ -139,10 +139,7 @@ def _with_section(files: RuleFiles, text: str) -> RuleFiles:
 
 def _refuse_copies(runs: RepeatedRuns) -> None:
     """Raise Refused (3) if the results of all runs have the same bytes."""
-    contents = set()
-    for path in runs.paths:
-        files = sorted(path.rglob("*")) if path.is_dir() else [path]
-        contents.add(tuple(hashlib.sha256(file.read_bytes()).digest() for file in files if file.is_file()))
+    contents = {tuple(hashlib.sha256(file.read_bytes()).digest() for file in files_at(path)) for path in runs.paths}
     if len(contents) == 1:
         name = shown_path(str(runs.paths[0]))
         raise Refused(

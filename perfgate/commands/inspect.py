@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from time import perf_counter
 
 import click
@@ -17,7 +17,7 @@ from perfgate.cli.shared import RUNS, command_options, format_option, rules_opti
 from perfgate.core import Run, Series
 from perfgate.core.conditions import by_load
 from perfgate.core.coverage import joined_coverage
-from perfgate.core.file_mappings import MappingSuggestion
+from perfgate.core.file_mappings import FileMapping, MappingSuggestion
 from perfgate.core.summaries import Portion, RunSummary, Straggler, TraceView
 from perfgate.core.units import format_number
 from perfgate.core.wording import aligned
@@ -188,32 +188,37 @@ def suggestions(options: CommandOptions) -> tuple[list[MappingSuggestion], int]:
 
     Raises Refused for a file that perfgate reads already, and for one without numbers.
     """
+    found: list[MappingSuggestion] = []
+    for path in options.runs:
+        found.append(_with_own_name(_suggestion(path, options.rules), found))
+    wrong = any(problem.severity == "error" for one in found for problem in one.problems)
+    return found, 3 if wrong else 0
+
+
+def _suggestion(path: str, rules: Sequence[str]) -> MappingSuggestion:
+    """Return a proposed mapping for a file. Raises Refused."""
     from perfgate.mappings.suggest import suggest
 
     limits = surroundings.limits()
-    found: list[MappingSuggestion] = []
-    for path in options.runs:
-        if path == "-" or os.path.isdir(path):
-            raise Refused(f"{path}: --suggest needs a file, because a mapping is for a name of files")
-        if "://" in path:
-            raise Refused(f"{shown_path(path)}: --suggest needs a file of this machine: copy it here first")
-        if not os.path.exists(path):
-            raise Refused(f"{path}: cannot be read: file not found{nearest_file(path)}")
-        mappings = read_mapping_files(options.rules, may_be_empty=True).mappings
-        known = read_runs((path,), as_given=True, with_calls=False, mappings=mappings)[0]
-        if known.format not in ("unknown", "command"):  # `command`: only its time was measured
-            raise Refused(f"{path} needs no mapping: perfgate reads it as {known.format} ({known.recognised_by})")
-        file, first = opened(path)
-        with file:
-            data = first + file.read(limits.document_bytes + 1)
-        if len(data) > limits.document_bytes:
-            raise Refused(f"{path}: {limits.beyond('document_bytes', 'this file is larger')}", 3)
-        suggestion = suggest(path, data, limits)
-        if suggestion is None or not suggestion.metrics:
-            raise Refused(f"{path}: {_NOTHING}", 3)
-        found.append(_with_own_name(suggestion, found))
-    wrong = any(problem.severity == "error" for one in found for problem in one.problems)
-    return found, 3 if wrong else 0
+    if path == "-" or os.path.isdir(path):
+        raise Refused(f"{path}: --suggest needs a file, because a mapping is for a name of files")
+    if "://" in path:
+        raise Refused(f"{shown_path(path)}: --suggest needs a file of this machine: copy it here first")
+    if not os.path.exists(path):
+        raise Refused(f"{path}: cannot be read: file not found{nearest_file(path)}")
+    mappings = read_mapping_files(rules, may_be_empty=True).mappings
+    known = read_runs((path,), as_given=True, with_calls=False, mappings=mappings)[0]
+    if known.format not in ("unknown", "command"):  # `command`: only its time was measured
+        raise Refused(f"{path} needs no mapping: perfgate reads it as {known.format} ({known.recognised_by})")
+    file, first = opened(path)
+    with file:
+        data = first + file.read(limits.document_bytes + 1)
+    if len(data) > limits.document_bytes:
+        raise Refused(f"{path}: {limits.beyond('document_bytes', 'this file is larger')}", 3)
+    suggestion = suggest(path, data, limits)
+    if suggestion is None or not suggestion.metrics:
+        raise Refused(f"{path}: {_NOTHING}", 3)
+    return suggestion
 
 
 def _with_own_name(one: MappingSuggestion, others: Sequence[MappingSuggestion]) -> MappingSuggestion:
@@ -240,41 +245,50 @@ class Timing(Struct, frozen=True):
     #: To compute the statistics of all series.
     summarise: float = 0.0
 
+    def plus(self, other: Timing) -> Timing:
+        """Return the sums of both."""
+        files, size, load = self.files + other.files, self.size + other.size, self.load + other.load
+        return Timing(self.format, files, size, load, self.read + other.read, self.summarise + other.summarise)
+
 
 def times_of_readers(options: CommandOptions) -> list[Timing]:
     """Return the time of each reader, the slowest first. Raises Refused for an input that cannot be read twice."""
     mappings = read_mapping_files(options.rules).mappings
-    found: dict[str, Timing] = {}
+    timings: dict[str, Timing] = {}
     for path in options.runs:
         if path == "-" or "://" in path:
             raise Refused(f"{path}: --timings reads each file twice; save it as a file")
         for part in parts_of(path, path) or [(path, path)]:
-            if isinstance(part, Run):  # it says why a file is not read
-                continue
-            began = perf_counter()
-            try:
-                file, first = opened(part[0])
-                with file:
-                    size = len(first) + sum(map(len, iter(partial(file.read, CHUNK), b"")))
-            except OSError as error:
-                raise Refused(f"{part[0]} cannot be read: {error.strerror or error}", 3) from None
-            loaded = perf_counter()
-            runs = read_runs((part[0],), options.format, options.trace_mode, with_calls=False, mappings=mappings)
-            ended = perf_counter()
-            for series in (series for run in runs for series in run.series):
-                summary(series)
-            own = found.get(runs[0].format, Timing(runs[0].format))
-            stages = (own.load + loaded - began, own.read + ended - loaded, own.summarise + perf_counter() - ended)
-            found[own.format] = Timing(own.format, own.files + 1, own.size + size, *stages)
-    return sorted(found.values(), key=lambda one: -one.read)
+            if not isinstance(part, Run):  # which would say why a file is not read
+                timing = _timing(part[0], options, mappings)
+                before = timings.get(timing.format, Timing(timing.format))
+                timings[timing.format] = before.plus(timing)
+    return sorted(timings.values(), key=lambda timing: -timing.read)
 
 
-def _table(found: list[Timing]) -> str:
+def _timing(path: str, options: CommandOptions, mappings: Sequence[FileMapping]) -> Timing:
+    """Read a file stage by stage, and return the time of each. Raises Refused."""
+    began = perf_counter()
+    try:
+        file, first = opened(path)
+        with file:
+            size = len(first) + sum(map(len, iter(partial(file.read, CHUNK), b"")))
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror or error}", 3) from None
+    loaded = perf_counter()
+    runs = read_runs((path,), options.format, options.trace_mode, with_calls=False, mappings=mappings)
+    ended = perf_counter()
+    for run in runs:
+        for series in run.series:
+            summary(series)
+    return Timing(runs[0].format, 1, size, loaded - began, ended - loaded, perf_counter() - ended)
+
+
+def _table(timings: Sequence[Timing]) -> str:
     """Return a table with a row for each reader, and the sum of several."""
-    numbers = zip(*((one.files, one.size, one.load, one.read, one.summarise) for one in found), strict=True)
-    whole = Timing("all", *map(sum, numbers))
     rows = [["reader", "files", "MB", "load", "read", "summarise", "MB/s read"]]
-    for one in (*found, whole) if len(found) > 1 else found:
+    whole = reduce(Timing.plus, timings, Timing("all"))
+    for one in (*timings, whole) if len(timings) > 1 else timings:
         seconds = (f"{format_number(time, 3)} s" for time in (one.load, one.read, one.summarise))
         rate = one.size / 1e6 / one.read if one.read else 0.0
         rows.append([one.format, str(one.files), format_number(one.size / 1e6, 3), *seconds, format_number(rate, 3)])

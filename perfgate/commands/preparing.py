@@ -231,19 +231,22 @@ def reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> li
 
     A warning that several runs of one file have is reported once for the file.
     """
+    of_whole_file = {(file.path, "warning") for run in runs if run.part is not None for file in run.files}
     # By file, severity and series; without a series also by the message and, unless it is of a whole file, the place.
-    groups: dict[tuple[str, str, Key | None, str], list[Problem]] = {}
-    several = {file.path for run in runs if run.part is not None for file in run.files}
+    groups: dict[tuple[str, str, Key | None, str, str], list[Problem]] = {}
     for problem in dict.fromkeys(problem for run in runs for problem in run.problems):
-        is_of_file = problem.severity == "warning" and problem.at.file in several
-        about = "" if problem.key else problem.message if is_of_file else problem.message + str(problem.at)
-        groups.setdefault((problem.at.file, problem.severity, problem.key, about), []).append(problem)
+        message, place = problem.message, str(problem.at)
+        if problem.key:
+            message = place = ""
+        elif (problem.at.file, problem.severity) in of_whole_file:
+            place = ""
+        groups.setdefault((problem.at.file, problem.severity, problem.key, message, place), []).append(problem)
     found = []
     for first, *more in groups.values():
         others = f"of {first.key}" if first.key else "in this file"
-        message = first.message + (f" (and {len(more)} more {others})" if more else "")
-        is_unread = first.key is not None and not is_named(first.key)
-        found.append(replace(first, message=message, severity="warning" if is_unread else first.severity))
+        message = f"{first.message} (and {len(more)} more {others})" if more else first.message
+        is_judged = first.key is None or is_named(first.key)
+        found.append(replace(first, message=message, severity=first.severity if is_judged else "warning"))
     return found
 
 
@@ -257,13 +260,15 @@ def with_unread_machine(case: Case, runs: tuple[Run, ...]) -> tuple[Run, ...]:
     base = (series for run in case.baseline.runs for series in run.series)
     if not is_needed or not any(series.key.metric.startswith(MACHINE_DOUBTS) for series in base):
         return runs
-    step = "the base has the metrics of the machine: measure again"
-    found = []
-    for run in runs:
-        problems = list(run.problems)
-        if not any(series.key.metric.startswith(MACHINE_DOUBTS) for series in run.series):
-            for place, one in enumerate(problems):
-                if one.at.file.endswith(MACHINE_FILE):
-                    problems[place] = replace(one, severity="error", message=f"{one.message}; {step}")
-        found.append(replace(run, problems=tuple(problems)))
-    return tuple(found)
+    return tuple(map(_with_errors_of_machine, runs))
+
+
+def _with_errors_of_machine(run: Run) -> Run:
+    if any(series.key.metric.startswith(MACHINE_DOUBTS) for series in run.series):
+        return run
+    problems = list(run.problems)
+    for place, one in enumerate(problems):
+        if one.at.file.endswith(MACHINE_FILE):
+            message = f"{one.message}; the base has the metrics of the machine: measure again"
+            problems[place] = replace(one, severity="error", message=message)
+    return replace(run, problems=tuple(problems))

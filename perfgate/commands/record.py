@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import click
 
 from perfgate.cli.printing import tell
-from perfgate.measuring.command_cost import command_cost
+from perfgate.measuring.command_cost import Note, command_cost
 from perfgate.measuring.programs import Program, RunFailed, Stopped, end_all, stopped_by_signals
 from perfgate.recorder.watch import sampled, sidecar_of, watched_since
 from perfgate.workspace.options import Refused, shown_path
@@ -41,32 +41,37 @@ def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
     beside, is_watched = sidecar_of(results), watched_since() is not None
     if os.path.exists(beside) and not is_watched:
         raise Refused(f"{shown_path(beside)} exists: move the earlier run away, or name other results")
-    sampling = nullcontext(_drop) if is_watched else sampled(results)
     try:
-        with stopped_by_signals(), sampling as note, command_cost(note):
-            program = Program(words, Path.cwd(), {"PERFGATE_RESULTS": results, "PERFGATE_RUN": "1"})
-            try:
-                code = program.process.wait()
-            finally:
-                end_all([program])
-    except Stopped as stopped:
-        if not is_watched and not os.path.exists(results):
+        code = _run(words, results, nullcontext(_drop) if is_watched else sampled(results))
+    except RunFailed as error:
+        is_stopped = isinstance(error, Stopped)
+        if not is_watched and not (is_stopped and os.path.exists(results)):  # nothing was measured
             Path(beside).unlink(missing_ok=True)
-        raise Refused(str(stopped), stopped.exit_code) from None
-    except RunFailed as error:  # nothing ran, so nothing was measured
-        if not is_watched:
-            Path(beside).unlink(missing_ok=True)
-        raise Refused(str(error), 3) from None
+        raise Refused(str(error), error.exit_code if isinstance(error, Stopped) else 3) from None
     if not os.path.exists(results):
         why = f"the command ended with exit code {code} and did not write this file or folder"
         is_left = not is_watched and os.path.exists(beside)
         step = f"; remove {shown_path(beside)} before the next try" if is_left else ""
         raise Refused(f"{shown_path(results)}: {why}{step}", 3)
+    return 128 - code if code < 0 else code, _line(beside, is_watched=is_watched)
+
+
+def _line(beside: str, *, is_watched: bool) -> str:
     if is_watched:
-        return 128 - code if code < 0 else code, "the command that started this one watches the machine"
-    found = f"the metrics of the machine are in {shown_path(beside)}"
-    lacking = f"warning: no metrics of the machine: {shown_path(beside)} could not be written"
-    return 128 - code if code < 0 else code, found if os.path.exists(beside) else lacking
+        return "the command that started this one watches the machine"
+    if os.path.exists(beside):
+        return f"the metrics of the machine are in {shown_path(beside)}"
+    return f"warning: no metrics of the machine: {shown_path(beside)} could not be written"
+
+
+def _run(words: tuple[str, ...], results: str, sampling: AbstractContextManager[Note]) -> int:
+    """Run a command to its end; return its exit code, or the negative number of a signal. Raises RunFailed."""
+    with stopped_by_signals(), sampling as note, command_cost(note):
+        program = Program(words, Path.cwd(), {"PERFGATE_RESULTS": results, "PERFGATE_RUN": "1"})
+        try:
+            return program.process.wait()
+        finally:
+            end_all([program])
 
 
 def _drop(metric: str, value: float, unit: str) -> None:

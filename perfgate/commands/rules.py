@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from itertools import chain
 
 import click
 from msgspec.structs import replace
@@ -193,32 +194,44 @@ def explain_rules(options: CommandOptions, names: Sequence[str]) -> tuple[list[s
     from perfgate.reporters.rules_table import render_next_run
 
     ruleset = read_ruleset(WORKING_TREE, options.rules, options.suite)
-    found, planned, problems = _on_newest_runs(options, ruleset)
-    verdicts = [verdict for some in found.values() for verdict in some]
-    # The place of each rule, with the names by which a user may mean it.
-    known = {rule.at: rule_names_of(rule, [one for one in verdicts if one.at == rule.at]) for rule in ruleset.rules}
-    for unknown in (name for name in names if not any(name in own for own in known.values())):
-        every = sorted(set.union(set(), *known.values()))
-        near = get_close_matches(unknown, every, n=1) or [name for name in every if name.startswith(unknown)]
-        step = f"did you mean {near[0]!r}?" if near else "`perfgate rules` shows all of them"
-        raise Refused(f"no rule and no metric of a rule is called {unknown!r}; {step}")
+    by_level, planned, problems = _on_newest_runs(options, ruleset)
+    # By the place of each rule: its verdicts by level, and the names by which a user may mean it.
+    verdicts = {rule.at: _of_rule(rule, by_level) for rule in ruleset.rules}
+    known = {rule.at: rule_names_of(rule, [*chain(*verdicts[rule.at].values())]) for rule in ruleset.rules}
+    _refuse_unknown(names, set().union(*known.values()))
     records, wrong = records_of(options.baselines, ruleset)
     texts = []
     for rule in ruleset.rules:
-        if not names or not known[rule.at].isdisjoint(names):
-            own = {place: [verdict for verdict in some if verdict.at == rule.at] for place, some in found.items()}
-            record = [f"On main: {rule_record(records[rule.name])}."] if rule.name in records else []
-            lines = [*explain(rule, ruleset).split("\n"), *render_next_run(own, planned), *record]
-            texts.append("\n".join(one_line(line) for block in lines for line in block.split("\n")))
+        if names and known[rule.at].isdisjoint(names):
+            continue
+        blocks = [explain(rule, ruleset), *render_next_run(verdicts[rule.at], planned)]
+        if rule.name in records:
+            blocks.append(f"On main: {rule_record(records[rule.name])}.")
+        texts.append("\n".join(map(one_line, "\n".join(blocks).split("\n"))))
     return texts, [*problems, *wrong]
+
+
+def _of_rule(rule: Rule, by_level: Mapping[str, Sequence[Verdict]]) -> dict[str, list[Verdict]]:
+    return {level: [one for one in verdicts if one.at == rule.at] for level, verdicts in by_level.items()}
+
+
+def _refuse_unknown(names: Sequence[str], known: set[str]) -> None:
+    """Raise Refused for the first name that is not known, with the nearest one."""
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, sorted(known), n=1) or sorted(one for one in known if one.startswith(name))
+            step = f"did you mean {near[0]!r}?" if near else "`perfgate rules` shows all of them"
+            raise Refused(f"no rule and no metric of a rule is called {name!r}; {step}")
 
 
 def rule_names_of(rule: Rule, verdicts: Sequence[Verdict]) -> set[str]:
     """Return every name that a report prints for a rule with these verdicts."""
-    own = {rule.name, rule.sentence.text, rule.sentence.subject_text}
-    own |= {selector.pattern for selector in selectors(rule.sentence.subject)}
-    of_metrics = {name for one in verdicts for name in (one.metric, series_name(one.metric, one.labels), what(one))}
-    return own | of_metrics | {f"{what(one)} {one.asks}" for one in verdicts} | set(verdict_ids(verdicts))
+    names = {rule.name, rule.sentence.text, rule.sentence.subject_text}
+    names |= {selector.pattern for selector in selectors(rule.sentence.subject)}
+    for one in verdicts:
+        about = what(one)
+        names |= {one.metric, series_name(one.metric, one.labels), about, f"{about} {one.asks}"}
+    return names | set(verdict_ids(verdicts))
 
 
 def _on_newest_runs(
@@ -234,15 +247,15 @@ def _on_newest_runs(
     from perfgate.judge.verdicts import judge
     from perfgate.reporters.rules_table import clause_of
 
-    found: dict[str, tuple[Verdict, ...]] = {}
+    verdicts: dict[str, tuple[Verdict, ...]] = {}
     planned: dict[tuple[str, str, str], Plan] = {}
     problems: list[Problem] = []
     for case, wrong in stored_cases(options, ruleset):
         problems += wrong
         if case.baseline.runs:
             planned |= {clause_of(plan): plan for plan in plans(case)}
-            found[case.baseline.place or ""] = judge(replace(case, new=case.baseline.runs[-1:]))
-    return found, planned, list(dict.fromkeys(problems))
+            verdicts[case.baseline.place or ""] = judge(replace(case, new=case.baseline.runs[-1:]))
+    return verdicts, planned, list(dict.fromkeys(problems))
 
 
 def stored_metrics(baselines: str) -> tuple[dict[str, dict[str, str]], list[Problem]]:

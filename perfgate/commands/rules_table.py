@@ -124,25 +124,38 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
     names, problems = environments(store, ruleset.suite)
     for environment in names:
         runs, wrong, _ = read_stored_runs(store, ruleset.suite, environment)
-        newest = max(runs, key=lambda run: run.age).head if runs else None
-        known = {**newest.context, **newest.identity} if newest else {}
-        facts = {name: value for name, value in known.items() if value is not None}
-        identity = identity_of(facts, ruleset.identity)
-        asked = ((given[name], value) for name, value in identity.items() if name in given)
-        fits = all(value is not None and fact_text(value) == fact_text(fact) for fact, value in asked)
-        if not runs or not fits:
+        facts = _facts_of_newest(runs)
+        if not runs or not _fits(identity_of(facts, ruleset.identity), given):
             problems += wrong
             continue
         loaded = stored.load(facts, acceptance(options))
         case = Case(ruleset, (), loaded.baseline, surroundings.today(), {**facts, **given})
-        judged = JudgedRuns.of((), case.baseline, ruleset.metrics, ruleset.conditions)
-        of_history: list[Problem] = []
+        wrong += loaded.problems
         place = case.baseline.place
-        if place is not None and (read_history := history_of(WORKING_TREE, options.baselines, place)):
-            case, of_history = with_remembered(case, judged, read_history)
-        yield case, [*wrong, *loaded.problems, *of_history]
+        read_history = None if place is None else history_of(WORKING_TREE, options.baselines, place)
+        if read_history is not None:
+            judged = JudgedRuns.of((), case.baseline, ruleset.metrics, ruleset.conditions)
+            case, damaged = with_remembered(case, judged, read_history)
+            wrong += damaged
+        yield case, wrong
     if problems:
         yield Case(ruleset, (), Baseline(), surroundings.today()), problems
+
+
+def _facts_of_newest(runs: Sequence[StoredRun]) -> dict[str, Fact]:
+    """Return the known facts of the newest run; empty without runs."""
+    if not runs:
+        return {}
+    head = max(runs, key=lambda run: run.age).head
+    return {name: fact for name, fact in {**head.context, **head.identity}.items() if fact is not None}
+
+
+def _fits(identity: Mapping[str, Fact | None], given: Mapping[str, Fact]) -> bool:
+    """Return whether the facts that identify an environment are those of `--env`, as far as both name them."""
+    for name, fact in identity.items():
+        if name in given and (fact is None or fact_text(fact) != fact_text(given[name])):
+            return False
+    return True
 
 
 class _Measured(Struct, frozen=True):

@@ -91,25 +91,32 @@ class RunOptions(Struct, frozen=True):
     def sides(self, format: str | None) -> PairRequest:
         """Return the two sides of pairs, as far as the options name them. Raises UsageError."""
         given = {"base-ref": self.base_ref, "base": self.base, "new": self.new, "build": self.build}
-        for name in (name for name, value in given.items() if value and not (self.paired or self.attribute)):
-            raise click.UsageError(f"--{name} needs --paired" + ("" if name == "build" else " or --attribute"))
+        for name, value in given.items():
+            if value and not self.paired and not self.attribute:
+                raise click.UsageError(f"--{name} needs --paired" + ("" if name == "build" else " or --attribute"))
         option = "--attribute" if self.attribute else "--paired"
         if self.base_ref is not None and self.base is not None:
             raise click.UsageError(f"{option} has one base: --base-ref GITREF, or --base COMMAND")
         if self.new and self.command:
             raise click.UsageError(f"{option} has one new side: a command after --, or --new COMMAND")
-        has_environment = self.base_in is not None or self.new_in is not None
-        if self.attribute and not has_environment:
-            raise click.UsageError("--attribute needs the command of an environment: --base-in or --new-in")
-        if has_environment and not self.attribute:
-            raise click.UsageError("--base-in and --new-in need --attribute")
-        if self.attribute and self.build:
-            raise click.UsageError("--attribute excludes --build: two environments use one folder; build in COMMAND")
-        if self.attribute and self.base_in == self.new_in:
-            raise click.UsageError("--base-in and --new-in are the same: name two environments, or use --paired")
+        environments = self._environments()
         sides = self.base or (), self.new or self.command, self.base_ref, self.build or ()
-        environments = (self.base_in or (), self.new_in or ()) if self.attribute else None
         return PairRequest(*sides, self.hook_timeout, self.processes, format, environments=environments)
+
+    def _environments(self) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        """Return the commands of the old and the new environment; None without --attribute. Raises UsageError."""
+        has_environment = self.base_in is not None or self.new_in is not None
+        if not self.attribute:
+            if has_environment:
+                raise click.UsageError("--base-in and --new-in need --attribute")
+            return None
+        if not has_environment:
+            raise click.UsageError("--attribute needs the command of an environment: --base-in or --new-in")
+        if self.build:
+            raise click.UsageError("--attribute excludes --build: two environments use one folder; build in COMMAND")
+        if self.base_in == self.new_in:
+            raise click.UsageError("--base-in and --new-in are the same: name two environments, or use --paired")
+        return self.base_in or (), self.new_in or ()
 
 
 @click.command("run", cls=ShortHelp, context_settings={"allow_interspersed_args": False})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -67,33 +67,35 @@ def find_results(run: NewRun, globs: Sequence[str], format: str | None, mappings
 
     `run`: was started with `EVERYTHING` as its globs. `globs`: the files that the user named; empty to search them.
     """
-    own, folder = result_of(run.results), run.side.folder.resolve()
-    changed = _changed(run, globs or EVERYTHING)
+    own = result_of(run.results)
     if own is not None:  # the command wrote to `{results}`
-        files = {path: "" for path in (sorted(own.rglob("*")) if own.is_dir() else [own]) if path.is_file()}
         known = _read(own, format, mappings)
         if known is not None:
             return RunResults(tuple(globs), f"{known.format}, in {{results}}")
-    else:
-        files = {path: glob_of_path(path.relative_to(folder)) for path in changed}
-        found = [
-            FoundNumbers(glob, known)
-            for path, glob in files.items()
-            if (known := _read(path, format, mappings)) is not None
-        ]
-        if found:
-            return _of_files(found, globs)
-        if not globs and (known := _read(run.log, format, mappings)) is not None:
-            return RunResults((), f"{known.format}, in the output")
+        return _mapped(run, dict.fromkeys(files_at(own), ""), globs)
+    folder = run.side.folder.resolve()
+    files = {path: glob_of_path(path.relative_to(folder)) for path in _changed(run, globs or EVERYTHING)}
+    read = [(glob, _read(path, format, mappings)) for path, glob in files.items()]
+    found = [FoundNumbers(glob, known) for glob, known in read if known is not None]
+    if found:
+        return _of_files(found, globs)
+    printed = None if globs else _read(run.log, format, mappings)
+    if printed is not None:
+        return RunResults((), f"{printed.format}, in the output")
     return _mapped(run, files, globs)
+
+
+def files_at(path: Path) -> list[Path]:
+    """Return the file at a path, or all files below the folder there, in order."""
+    paths = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return [path for path in paths if path.is_file()]
 
 
 def _changed(run: NewRun, globs: Sequence[str]) -> list[Path]:
     """Return the files that a run has made or changed, of those that can be results."""
     folder = run.side.folder.resolve()
     changed = replace(run.before, globs=tuple(globs)).changed()
-    paths = [path for path in changed if 0 < path.stat().st_size < _LARGEST]
-    inside = [path for path in paths if path.is_relative_to(folder)]
+    inside = [path for path in changed if 0 < path.stat().st_size < _LARGEST and path.is_relative_to(folder)]
     return [path for path in inside if _OTHERS.isdisjoint(path.relative_to(folder).parts)][:_MOST_FILES]
 
 
@@ -114,15 +116,11 @@ def _of_files(found: Sequence[FoundNumbers], globs: Sequence[str]) -> RunResults
 
 
 def _mapped(run: NewRun, files: dict[Path, str], globs: Sequence[str]) -> RunResults:
-    """Return the file, or the printed lines, whose proposed mapping reads most. Raises Refused (3)."""
-    limits, found = surroundings.limits(), list[FoundNumbers]()
-    for path, glob in {**files, **({} if globs else {run.log: ""})}.items():
-        with path.open("rb") as file:
-            data = file.read(limits.document_bytes + 1)
-        is_text = b"\0" not in data and len(data) <= limits.document_bytes
-        one = suggest(path.name, data, limits, files="*.log" if path == run.log else None) if is_text else None
-        if one is not None and one.metrics and not any(problem.severity == "error" for problem in one.problems):
-            found.append(FoundNumbers(glob, one.read[0], one))
+    """Return the file, or the printed lines, whose proposed mapping reads most. Raises Refused (3).
+
+    `files`: the glob of each file of results.
+    """
+    found = [*_suggested(files if globs else {**files, run.log: ""}, run.log)]
     if not found:
         asks = any("{results}" in word for word in run.side.words)
         # The file beside the results has the time of the whole command.
@@ -135,17 +133,30 @@ def _mapped(run: NewRun, files: dict[Path, str], globs: Sequence[str]) -> RunRes
     return RunResults(tuple(globs) or ((best.glob,) if best.glob else ()), said, best.mapping)
 
 
+def _suggested(files: Mapping[Path, str], log: Path) -> Iterator[FoundNumbers]:
+    """Yield the files in which a proposed mapping reads numbers. `files`: their globs. `log`: the printed lines."""
+    limits = surroundings.limits()
+    for path, glob in files.items():
+        with path.open("rb") as file:
+            data = file.read(limits.document_bytes + 1)
+        if b"\0" in data or len(data) > limits.document_bytes:
+            continue
+        one = suggest(path.name, data, limits, files="*.log" if path == log else None)
+        if one is not None and one.metrics and not any(problem.severity == "error" for problem in one.problems):
+            yield FoundNumbers(glob, one.read[0], one)
+
+
 def _nothing(run: NewRun, files: dict[Path, str]) -> str:
     """Return the error for a command without readable results: what was found, and what to do."""
     names = [shown_path(str(path)) for path in files if path != run.log]
+    wrote = listed(names) if names else "no file"
     lines = run.log.read_text("utf-8", "replace").strip().splitlines()
-    found = [f"it wrote {listed(names)}"] if names else ["it wrote no file"]
-    shown = "".join(f"\n  {line[:_LONGEST_LINE]}" for line in lines[-_LAST_LINES:])
-    found += [f"it printed {len(lines)} lines, the last are:{shown}"] if lines else ["it printed nothing"]
+    last = "".join(f"\n  {line[:_LONGEST_LINE]}" for line in lines[-_LAST_LINES:])
+    printed = f"{len(lines)} lines, the last are:{last}" if lines else "nothing"
     return (
-        f"nothing was written, because the results of the command are in no format that perfgate reads: {found[0]};"
-        f" {found[1]}\nlet it print its times (`forward: 12.3 ms`, in each step), or write JSON, CSV or"
-        " perfgate.results/1 (perfgate.Recorder) to the folder {results}; or name its files with --results GLOB"
+        "nothing was written, because the results of the command are in no format that perfgate reads: it wrote"
+        f" {wrote}; it printed {printed}\nlet it print its times (`forward: 12.3 ms`, in each step), or write JSON, CSV"
+        " or perfgate.results/1 (perfgate.Recorder) to the folder {results}; or name its files with --results GLOB"
     )
 
 
