@@ -45,6 +45,7 @@ def test_a_slow_quarter_counts_if_half_of_the_runs_have_it() -> None:
     assert quarter(late, quick, quick) == found(40, 10, decides=False)
     assert quarter(late, late, late) == found(40, 10)
     assert quarter(ranks(slow(40, 12), slow(80, 30))) == found(80, 20)
+    assert quarter(ranks(slow(40, 12)), ranks(slow(80, 30))) == found(80, 20)
     assert quarter(quick) == []
 
 
