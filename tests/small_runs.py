@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from perfgate.analysis.proposals import Proposal, Proposals
+from perfgate.analysis.tolerances import Fit
 from perfgate.core import Key, Location, Plan, Run, Series, read_only
 
 
@@ -46,7 +47,8 @@ def plan(**fields: Any) -> Plan:
 def proposed(metric: str, fails_from: float | None = 0.05, tolerance: int = 3, limit: str | None = None) -> Proposal:
     """A first rule whose smallest change is known."""
     plans = (plan(noise_between=0.01, fails_from=fails_from),)
-    return Proposal(metric, f"{metric} within {tolerance}% of baseline", tolerance, plans, limit, is_sum=False)
+    fit = Fit(f"{metric} within {tolerance}% of baseline", tolerance, plans)
+    return Proposal(metric, fit, limit, is_sum=False)
 
 
 def proposals(*rules: Proposal | str, **left_out: Sequence[str]) -> Proposals:

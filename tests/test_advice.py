@@ -15,7 +15,8 @@ from perfgate.analysis import advice as module
 from perfgate.analysis.advice import advise, proposed_for
 from perfgate.analysis.plan import SPREAD_OF_PAIRS, pairs_fail_from
 from perfgate.analysis.proposals import Proposal
-from perfgate.analysis.tolerances import TOO_NOISY, spread_of_pairs
+from perfgate.analysis.tolerances import TOO_NOISY, Fit, spread_of_pairs
+from perfgate.analysis.work_advice import _twice_as_wide, with_work
 from perfgate.core import Better, Run, Series
 from perfgate.core.advice import Advice, LeftOut, ProposedRule, StepTime
 from perfgate.judge.pairs import Pairs
@@ -83,7 +84,7 @@ def test_what_a_busy_machine_hides_has_no_rule(
 
 def test_the_rule_of_calls_is_about_their_sum() -> None:
     known = {"op.a": [samples("op.a", "s", [1.0])], "x": [value("x", "s", 1.0)], "y": [samples("y", "s", [1.0])]}
-    calls = Proposal("op.a", "total(op.a) / count(step.time) within 3% of baseline", 3, (), None, is_sum=True)
+    calls = Proposal("op.a", Fit("total(op.a) / count(step.time) within 3% of baseline", 3, ()), None, is_sum=True)
     found = [module._usual(one, known) for one in (calls, proposed("x", limit="x under 2 s"), proposed("y"))]
     assert [(one.purpose, one.subject, one.limit) for one in found] == [
         *(("sum", "total(op.a) / count(step.time)", None), ("usual", "x mean", "x under 2 s")),
@@ -441,15 +442,15 @@ def of_steps(*centres: float, formats: Sequence[str] = ("nsys",)) -> list[Run]:
 
 def test_work_comes_before_the_rules_of_other_formats() -> None:
     for formats in (("test",), ("nsys", "test")):
-        found = module._with_work(GIVEN, of_steps(1, 1, 1, formats=formats), [WORK], TODAY)
+        found = with_work(GIVEN, of_steps(1, 1, 1, formats=formats), [WORK], TODAY)
         assert found == replace(GIVEN, rules=(WORK, *GIVEN.rules), step=StepTime("step.time", "why"))
-    assert module._with_work(GIVEN, of_steps(1, 1, 1), [], TODAY) == GIVEN
+    assert with_work(GIVEN, of_steps(1, 1, 1), [], TODAY) == GIVEN
 
 
 @pytest.mark.parametrize("format", ["torch-trace", "nsys", "rocprof", "xplane"])
 def test_of_the_times_of_a_trace_only_the_step_has_a_rule(format: str) -> None:
     """It has twice the tolerance, and what only explains it is not listed."""
-    found = module._with_work(GIVEN, of_steps(1, 1, 1, formats=[format]), [WORK], TODAY)
+    found = with_work(GIVEN, of_steps(1, 1, 1, formats=[format]), [WORK], TODAY)
     assert [(one.purpose, one.subject, one.tolerance, one.at_worst) for one in found.rules] == [
         *(("work", "work", 0, None), ("usual", "step.time median", 8, 24))
     ]
@@ -457,7 +458,7 @@ def test_of_the_times_of_a_trace_only_the_step_has_a_rule(format: str) -> None:
 
 
 def test_steps_of_a_trace_may_vary_too_much() -> None:
-    found = module._with_work(GIVEN, of_steps(1, 5, 9), [WORK], TODAY)
+    found = with_work(GIVEN, of_steps(1, 5, 9), [WORK], TODAY)
     assert found.rules == (WORK,)
     assert found.step == StepTime("step.time", "the steps of a trace vary too much; their work is exact")
 
@@ -467,7 +468,7 @@ WIDER = [(3, 8), (4, 8), (5, 10), (20, 40), (25, 50), (30, None)]
 
 @pytest.mark.parametrize(("tolerance", "wider"), WIDER)
 def test_twice_the_tolerance(tolerance: int, wider: int | None) -> None:
-    found = module._twice_as_wide(rule("step.time median", tolerance=tolerance), of_steps(1, 1, 1), TODAY)
+    found = _twice_as_wide(rule("step.time median", tolerance=tolerance), of_steps(1, 1, 1), TODAY)
     assert (found.tolerance if found else None) == wider
     assert found is None or (found.subject, found.purpose) == ("step.time median", "usual")
 

@@ -14,10 +14,7 @@ from msgspec.structs import replace
 from perfgate.analysis.plan import PAIRS, SPREAD_OF_PAIRS, pairs_fail_from
 from perfgate.analysis.proposals import (
     DETAILS,
-    DEVICE_TIME,
-    INPUT,
     STEP,
-    TRACES,
     UNSAID,
     WORK,
     Proposal,
@@ -26,10 +23,10 @@ from perfgate.analysis.proposals import (
     propose,
     ranked,
     shared_metrics,
-    work_rules,
 )
 from perfgate.analysis.step_time import CLEARLY, Known, is_unsteady, main_time, step_time, use_steadier, whole_step
 from perfgate.analysis.tolerances import TOLERANCES, Fit, Trial, spread_of, spread_of_pairs
+from perfgate.analysis.work_advice import with_work, work_rules
 from perfgate.core import Better, Run, Series
 from perfgate.core.advice import Advice, LeftOut, ProposedRule, StepTime
 from perfgate.core.results import LOOKS, RUNS_FOR_A_PROMISE
@@ -40,7 +37,7 @@ from perfgate.judge.measure import default_statistic
 from perfgate.judge.pairs import Pairs
 
 #: The tolerances of pairs in percent: on a calm machine, where stored runs agree, and on another one.
-_TOLERANCES_OF_PAIRS = (5, 10)
+_CALM_TOLERANCE, _USUAL_TOLERANCE = 5, 10
 #: The tolerance of pairs in percent is at least this multiple of their measured relative spread: then an unchanged
 #: program passes with 10 pairs.
 _ROOM_OF_PAIRS = 75
@@ -50,8 +47,6 @@ _MOST_PARTS, _STEADY = 4, 20
 _MOST_BUDGETS = 5
 #: A budget is at least this multiple of the worst run, and this many tolerances of the same metric above it.
 _ROOM, _TOLERANCES_OF_ROOM = 1.2, 2
-#: Exit 0 excludes a change of the time of traced steps of this many tolerances.
-_PROMISE_OF_TRACES = 3
 _UNSTEADY = "stored runs would not show what they will be on another day"
 #: The formats whose metrics are benchmarks that say nothing about each other.
 _BENCHMARKS = ("asv", "go-test", "google-benchmark", "hyperfine", "pyperf", "pytest-benchmark")
@@ -74,37 +69,7 @@ def advise(
     """
     runs, steadier = use_steadier(runs)  # without a wall time that CPU time or instructions replace
     found = replace(_advise(runs, today, is_paired, better, pairs), steadier=steadier)
-    return found if is_paired else _with_work(found, runs, work_rules(runs, today), today)
-
-
-def _with_work(advice: Advice, runs: Sequence[Run], work: Sequence[ProposedRule], today: date) -> Advice:
-    """Return the advice with rules about exact work first. For traces, of all times only that of the step is kept."""
-    if not work:
-        return advice
-    # exact work has no noise, so this gate needs no pairs: `is_noisy` is False
-    if not all(run.format in TRACES for run in runs):
-        return replace(advice, rules=(*work, *advice.rules), step=replace(advice.step, is_noisy=False))
-    times = [one for one in advice.rules if one.subject.startswith(f"{STEP} ") and one.purpose == "usual"]
-    wide = [rule for one in times if (rule := _twice_as_wide(one, runs, today)) is not None]
-    step = advice.step if wide else StepTime(STEP, "the steps of a trace vary too much; their work is exact")
-    exact = (DEVICE_TIME, STEP, INPUT)  # rules are about these; of details and counts there are too many
-    left_out = {
-        one.reason: [name for name in one.metrics if name not in exact and not name.startswith((*DETAILS, WORK))]
-        for one in advice.left_out
-    }
-    return replace(advice, rules=(*work, *wide), step=replace(step, is_noisy=False), left_out=_left_out(left_out))
-
-
-def _twice_as_wide(rule: ProposedRule, runs: Sequence[Run], today: date) -> ProposedRule | None:
-    """Return the rule about a time with at least twice its tolerance; exit 0 excludes three times that.
-
-    One trace of unchanged code must pass nearly always, and a trace has few steps.
-    """
-    among = [percent for percent in TOLERANCES if percent >= 2 * (rule.tolerance or 0)]
-    fit = Trial.of(runs, {STEP}, today).fitted(about(STEP), among) if among else ""
-    if not isinstance(fit, Fit):
-        return None
-    return replace(fit.proposed("usual", rule.subject), at_worst=_PROMISE_OF_TRACES * fit.tolerance)
+    return found if is_paired else with_work(found, runs, work_rules(runs, today), today)
 
 
 def _advise(
@@ -125,7 +90,7 @@ def _advise(
         rules.append(_usual(proposal, known))
         if proposal.metric == costly:
             rules += _cost(proposal, known, runs, today)
-    left_out = {**found.left_out, **({_UNSTEADY: unsteady} if unsteady else {})}
+    left_out = {**found.left_out, _UNSTEADY: unsteady}
     return Advice(tuple(rules), _left_out(left_out), step, len(runs), most_runs=LOOKS)
 
 
@@ -145,13 +110,12 @@ def proposed_for(
     if why is not None:
         return why
     found = propose(runs, today, better)
-    mine = [proposal for proposal in found.rules if proposal.metric == metric]
+    mine = next((proposal for proposal in found.rules if proposal.metric == metric), None)
     if is_paired and not metric.startswith(WORK):
-        is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not is_unsteady(known[metric])
-        is_calm = is_calm and any(one.tolerance <= _TOLERANCES_OF_PAIRS[1] for one in mine)
-        return _of_pair(metric, known, _TOLERANCES_OF_PAIRS[not is_calm], better) or "a rule cannot name it"
-    if mine:
-        return _usual(mine[0], known)
+        usual = _tolerance_of_pairs(runs, is_unsteady(known[metric]), [mine])
+        return _of_pair(metric, known, usual, better) or "a rule cannot name it"
+    if mine is not None:
+        return _usual(mine, known)
     # only counts of work are left out without a reason
     return next((reason for reason, names in found.left_out.items() if metric in names), _OF_WORK)
 
@@ -167,17 +131,17 @@ def _only(run: Run, metric: str) -> Run:
 
 def _usual(proposal: Proposal, known: Known) -> ProposedRule:
     """Return the proposed rule, whose subject is the metric and statistic, or the sum of calls."""
-    series = known[proposal.metric][0]
-    subject = proposal.sentence.partition(" within ")[0] if proposal.is_sum else ""
-    subject = subject or f"{proposal.metric} {default_statistic(series)}"
-    return proposal.fit.proposed("sum" if proposal.is_sum else "usual", subject, proposal.limit)
+    if proposal.is_sum:
+        return proposal.fit.proposed("sum", proposal.fit.sentence.partition(" within ")[0], proposal.limit)
+    subject = f"{proposal.metric} {default_statistic(known[proposal.metric][0])}"
+    return proposal.fit.proposed("usual", subject, proposal.limit)
 
 
 def _cost(proposal: Proposal, known: Known, runs: Sequence[Run], today: date) -> Iterator[ProposedRule]:
     """Yield a rule about the mean of a time, which includes stalls, and a budget (a limit); each only if it fits."""
     metric, series = proposal.metric, known[proposal.metric]
     trial = Trial.of(runs, {metric}, today)
-    statistic, tolerance = None, proposal.tolerance
+    statistic, tolerance = None, proposal.fit.tolerance
     if series[0].kind == "samples":
         fit = trial.fitted(about(metric, "mean"))
         if isinstance(fit, Fit):
@@ -218,28 +182,40 @@ def _of_pairs(
     """
     known, left_out = shared_metrics(runs, left_out={}), dict[str, list[str]]()
     order = ranked(known, left_out, better)
-    ruled = {proposal.metric: proposal for proposal in found.rules}
     mains = _judged_in_pairs(known, found, order)
     if all(run.format in _BENCHMARKS for run in runs):  # each is a program of its own, and none is a part
         mains = [name for name in order if known[name][0].unit in SPEEDS]
-    is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not step.is_noisy
-    is_calm = is_calm and all(name in ruled and ruled[name].tolerance <= _TOLERANCES_OF_PAIRS[1] for name in mains)
-    usual, spreads = _TOLERANCES_OF_PAIRS[not is_calm], {name: spread_of_pairs(made, name) for name in mains}
-    cpu = [*_cpu_time(made, [one for one in spreads.values() if one], is_busy=step.is_noisy)]
-    room = _ROOM_OF_PAIRS * (2 if cpu else 1)  # three pairs are few, and the CPU time sees smaller changes
-    tolerances = {name: usual if one is None else _fitting(room * one) for name, one in spreads.items()}
-    pairs = [_of_pair(name, known, tolerances[name], better, spreads[name]) for name in mains]
-    rules = [rule for rule in pairs if rule is not None]
-    covered = StepTime(mains[0] if mains else None, trouble=None if rules else step.trouble or "a rule cannot name it")
+    ruled = {proposal.metric: proposal for proposal in found.rules}
+    usual = _tolerance_of_pairs(runs, step.is_noisy, [ruled.get(name) for name in mains])
+    rules, cpu = _times_in_pairs(mains, known, made, better, usual, is_busy=step.is_noisy)
+    trouble = None if rules else step.trouble or "a rule cannot name it"
+    covered = StepTime(next(iter(mains), None), trouble)
     rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B"]
-    if is_calm and mains and known[mains[0]][0].unit == "s":
+    if usual == _CALM_TOLERANCE and mains and known[mains[0]][0].unit == "s":
         rules += [one for one in _cost(ruled[mains[0]], known, runs, today) if one.purpose == "budget"]
     rules += [one for one in cpu if one.subject not in {rule.subject for rule in rules}]
     done = {*mains, *(rule.subject.partition(" ")[0] for rule in rules)}
-    others = [name for name in order if name not in done and known[name][0].unit != "B"]
-    if others:
-        left_out[_NOT_WITH_PAIRS] = others
+    left_out[_NOT_WITH_PAIRS] = [name for name in order if name not in done and known[name][0].unit != "B"]
     return Advice(tuple(rules), _left_out(left_out), covered, len(runs), is_paired=True, most_runs=PAIRS)
+
+
+def _tolerance_of_pairs(runs: Sequence[Run], is_noisy: bool, mains: Sequence[Proposal | None]) -> int:
+    """Return the tolerance: the smaller one if enough stored runs agree, with small tolerances of the main metrics."""
+    limits = [proposal is not None and proposal.fit.tolerance <= _USUAL_TOLERANCE for proposal in mains]
+    is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not is_noisy and all(limits)
+    return _CALM_TOLERANCE if is_calm else _USUAL_TOLERANCE
+
+
+def _times_in_pairs(
+    mains: Sequence[str], known: Known, made: Pairs | None, better: Mapping[str, Better], usual: int, *, is_busy: bool
+) -> tuple[list[ProposedRule], list[ProposedRule]]:
+    """Return the rules about the main metrics, and about CPU time. `usual`: the tolerance without `made` pairs."""
+    spreads = {name: spread_of_pairs(made, name) for name in mains}
+    cpu = list(_cpu_time(made, [spread for spread in spreads.values() if spread], is_busy=is_busy))
+    room = 2 * _ROOM_OF_PAIRS if cpu else _ROOM_OF_PAIRS  # three pairs are few, and the CPU time sees smaller changes
+    tolerances = {name: usual if one is None else _fitting(room * one) for name, one in spreads.items()}
+    rules = (_of_pair(name, known, tolerances[name], better, spreads[name]) for name in mains)
+    return [rule for rule in rules if rule is not None], cpu
 
 
 def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> list[str]:
@@ -247,8 +223,8 @@ def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> li
     named = whole_step(known)
     if named is not None and named in order:
         return [named]
-    speeds = [one.metric for one in found.rules if known[one.metric][0].unit in SPEEDS and one.tolerance <= _STEADY]
-    steady = [name for name in speeds if not name.startswith(DETAILS)]
+    calm = [one.metric for one in found.rules if one.fit.tolerance <= _STEADY and not one.metric.startswith(DETAILS)]
+    steady = [name for name in calm if known[name][0].unit in SPEEDS]
     longest = [name for name in order if known[name][0].unit in SPEEDS][:1]
     if steady and any(known[name][0].unit != "s" for name in [*steady, *longest]):  # a rate counts the whole step
         return steady[:_MOST_PARTS]
@@ -257,7 +233,7 @@ def _judged_in_pairs(known: Known, found: Proposals, order: Sequence[str]) -> li
 
 def _fitting(percent: float) -> int:
     """Return the smallest usual tolerance of pairs that is at least this one, in percent; or the largest one."""
-    least = max(_TOLERANCES_OF_PAIRS[0], percent)
+    least = max(_CALM_TOLERANCE, percent)
     return next((tolerance for tolerance in TOLERANCES if tolerance >= least), TOLERANCES[-1])
 
 
@@ -297,4 +273,5 @@ def _cpu_time(made: Pairs | None, noises: Sequence[float], *, is_busy: bool) -> 
     if any("gpu" in run.environment or run.format in (*_BENCHMARKS, "perfgate") for run in made.base):
         return
     rule = _of_pair(metric, shared_metrics(made.base, left_out={}), _fitting(_ROOM_OF_PAIRS * spread), UNSAID, spread)
-    yield from [replace(rule, purpose="cpu")] if rule else []
+    if rule is not None:
+        yield replace(rule, purpose="cpu")

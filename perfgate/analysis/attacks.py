@@ -95,9 +95,7 @@ def _attacks(case: Case) -> Iterator[tuple[str, Case]]:
     (rule,) = case.ruleset.rules
     reads = reading(rule, case.ruleset)
     for what, hide in _HIDDEN.items():
-        hidden = ([hide(one) if reads(one.key) else one for one in run.series] for run in case.new)
-        runs = zip(case.new, hidden, strict=True)
-        yield what, replace(case, new=tuple(replace(run, series=tuple(filter(None, some))) for run, some in runs))
+        yield what, replace(case, new=tuple(_hidden(run, reads, hide) for run in case.new))
     is_change = any(isinstance(clause.asks, ChangeClause) for clause in rule.clauses)
     # a copy that was written again has files with other hashes, so only its measurements show it
     if is_change and case.baseline.place is not None and case.baseline.pairing is None:
@@ -107,3 +105,9 @@ def _attacks(case: Case) -> Iterator[tuple[str, Case]]:
         facts = {**case.facts, fact: "another"}
         claimed = tuple(replace(run, environment={**run.environment, fact: "another"}) for run in case.new)
         yield _CLAIM.format(fact), replace(case, new=claimed, facts=facts)
+
+
+def _hidden(run: Run, reads: Callable[[Key], bool], hide: _Hide) -> Run:
+    """Return the run in which the series that the rule reads are hidden."""
+    series = (hide(one) if reads(one.key) else one for one in run.series)
+    return replace(run, series=tuple(one for one in series if one is not None))

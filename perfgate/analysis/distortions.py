@@ -60,19 +60,24 @@ def ways(rule: Rule, ruleset: Ruleset, runs: Sequence[Run], verdicts: Sequence[V
     plain = isinstance(rule.sentence.subject, Selector) and not _derived(rule, ruleset)
     # of a formula, each metric alone: some formulas, such as a ratio, stay the same if all change
     for some in [names] if plain else [[name] for name in names]:
-        yield from (Way(_times, some), Way(_divided, some))
-        yield _changed(some, lambda values, by: np.where(values > np.quantile(values, _TAIL), values * by, values))
-        yield from (_lifted(some, clause.quantity.value) for clause in rule.clauses if clause.quantity is not None)
-        members = sorted({one.key.member() for run in runs for one in run.series if one.key.metric in some})
-        for member in (members[0], members[-1]) if len(members) > 1 else ():  # a single rank, for rules about ranks
-            yield from (Way(_times, some, member), Way(_divided, some, member))
-        if any(map(read_by, selectors(rule.sentence.subject))):  # a rule about warm-up: the first quarter is worse
-            yield _changed(
-                some, lambda values, by: np.where(np.arange(len(values)) < len(values) // 4, values * by, values)
-            )
-        # more values, and fewer: for rules about their number
-        yield _changed(some, lambda values, amount: np.tile(values, 1 + int(amount)))
-        yield _changed(some, lambda values, amount: values[: max(1, int(len(values) / amount))])
+        yield from _of_metrics(some, rule, runs)
+
+
+def _of_metrics(names: Sequence[str], rule: Rule, runs: Sequence[Run]) -> Iterator[Way]:
+    """Yield the ways to make these metrics of a rule worse together."""
+    yield from (Way(_times, names), Way(_divided, names))
+    yield _changed(names, lambda values, by: np.where(values > np.quantile(values, _TAIL), values * by, values))
+    yield from (_lifted(names, clause.quantity.value) for clause in rule.clauses if clause.quantity is not None)
+    members = sorted({one.key.member() for run in runs for one in run.series if one.key.metric in names})
+    for member in (members[0], members[-1]) if len(members) > 1 else ():  # a single rank, for rules about ranks
+        yield from (Way(_times, names, member), Way(_divided, names, member))
+    if any(map(read_by, selectors(rule.sentence.subject))):  # a rule about warm-up: the first quarter is worse
+        yield _changed(
+            names, lambda values, by: np.where(np.arange(len(values)) < len(values) // 4, values * by, values)
+        )
+    # more values, and fewer: for rules about their number
+    yield _changed(names, lambda values, amount: np.tile(values, 1 + int(amount)))
+    yield _changed(names, lambda values, amount: values[: max(1, int(len(values) / amount))])
 
 
 def reading(rule: Rule, ruleset: Ruleset) -> Callable[[Key], bool]:

@@ -23,7 +23,7 @@ from perfgate.judge.derived import component_names
 from perfgate.judge.doubts.copies import WITHOUT_NOISE, rarity
 from perfgate.judge.explanation import part_globs
 from perfgate.judge.stalls import STALL_METRICS
-from perfgate.rules.ruleset import Ruleset
+from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause, glob_matches
 
 #: The number of steps of a trace is that of the values of this metric.
@@ -56,13 +56,13 @@ class NeededValues:
         # the causes of a change from stored runs need all values of a trace without call trees
         if run.format != _TRACE or (self.with_sizes and not run.call_trees):
             return run
-        samples = (one for one in run.series if one.kind == "samples" and not one.groups)
-        outlined = [one for one in samples if not self.reads(one.key.metric)]
+        kept, outlined = list[Series](), list[Series]()
+        for one in run.series:
+            is_needed = one.kind != "samples" or one.groups or self.reads(one.key.metric)
+            (kept if is_needed else outlined).append(one)
         ranks = {one.key.label("rank") or "" for one in outlined}
         if len(ranks) != 1:
             return run
-        left = {id(one) for one in outlined}
-        kept = tuple(one for one in run.series if id(one) not in left)
         steps = {one.key.member(): max(1, len(one.values)) for one in run.series if one.key.metric == _STEP}
         rows = defaultdict[MetricName, list[Series]](list)
         for one in outlined:
@@ -70,13 +70,17 @@ class NeededValues:
             rows[name.metric, name.labels, one.unit].append(one)
         outlines = {name: self._outline(each, steps) for name, each in rows.items()}
         found = Outlines(outlines, {ranks.pop(): fingerprint(outlined)})
-        found = found if run.outlines is None else more_outlines(run.outlines, found)
-        trees = PackedTrees(run.call_trees) if isinstance(run.call_trees, tuple) and run.call_trees else run.call_trees
-        return replace(run, series=kept, outlines=found, call_trees=trees)
+        if run.outlines is not None:
+            found = more_outlines(run.outlines, found)
+        trees = run.call_trees
+        if isinstance(trees, tuple) and trees:
+            trees = PackedTrees(trees)
+        return replace(run, series=tuple(kept), outlines=found, call_trees=trees)
 
     def _outline(self, series: Iterable[Series], steps: Mapping[tuple[tuple[str, str], ...], int]) -> Outline:
         """Return the outline of a metric; `steps` is the number of steps by rank and device."""
-        sizes = [size for one in series if self.with_sizes and (size := size_of(one)) is not None]
+        measured = [size_of(one) for one in series] if self.with_sizes else []
+        sizes = [size for size in measured if size is not None]
         per_step = [float(one.values.sum()) / steps.get(one.key.member(), 1) for one in series if one.unit == "s"]
         return Outline(
             medians=tuple(one.value for one in sizes),
@@ -102,13 +106,18 @@ def needed_by(rulesets: Iterable[Ruleset], *, with_sizes: bool) -> NeededValues 
     for ruleset in rulesets:
         if ruleset.model is not None:
             return None
-        names |= set(ruleset.metrics)
+        names.update(ruleset.metrics)
         for metric in ruleset.metrics.values():
             names |= component_names(metric.expression, ruleset.metrics)
         for rule in ruleset.rules:
-            read = component_names(rule.sentence.subject, ruleset.metrics)
-            names |= read
-            if any(isinstance(clause.asks, ChangeClause) and clause.asks.is_stored for clause in rule.clauses):
-                names |= {part for name in read for part in part_globs(name)}
+            names |= _read_by(rule, ruleset)
     globs = tuple(sorted(name for name in names if any(mark in name for mark in "*?[")))
     return NeededValues(frozenset(names), globs, with_sizes)
+
+
+def _read_by(rule: Rule, ruleset: Ruleset) -> set[str]:
+    """The metrics that a rule reads; for a change from stored runs, also the parts that may explain it."""
+    names = {*component_names(rule.sentence.subject, ruleset.metrics)}
+    if any(isinstance(clause.asks, ChangeClause) and clause.asks.is_stored for clause in rule.clauses):
+        names = names.union(*map(part_globs, names))
+    return names

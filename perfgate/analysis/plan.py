@@ -58,18 +58,20 @@ def _of_rule(rule: Rule, case: Case, runs: JudgedRuns) -> Iterator[Plan]:
     for clause in rule.clauses:
         if isinstance(clause.asks, WorkClause):
             yield _without(rule, clause, case, subject=None, why="exact: one run shows every change")
-            continue
-        if not subjects:
-            yield _without(
-                rule, clause, case, subject=None, why=f"the stored runs have no metric {rule.sentence.subject_text}"
-            )
-        to_anchor = isinstance(clause.asks, ChangeClause) and clause.asks.reference == "anchor"
-        for subject in subjects:
-            stored = tuple(members for members in (subject.anchor if to_anchor else subject.base) if members)
-            try:
-                yield _planned(Evidence(rule, clause, subject, case, runs, new=(), base=stored))
-            except (CannotJudge, NotAvailable) as error:
-                yield _without(rule, clause, case, subject, str(error))
+        elif not subjects:
+            why = f"the stored runs have no metric {rule.sentence.subject_text}"
+            yield _without(rule, clause, case, subject=None, why=why)
+        else:
+            yield from (_of_subject(rule, clause, subject, case, runs) for subject in subjects)
+
+
+def _of_subject(rule: Rule, clause: Clause, subject: Subject, case: Case, runs: JudgedRuns) -> Plan:
+    to_anchor = isinstance(clause.asks, ChangeClause) and clause.asks.reference == "anchor"
+    stored = tuple(members for members in (subject.anchor if to_anchor else subject.base) if members)
+    try:
+        return _planned(Evidence(rule, clause, subject, case, runs, new=(), base=stored))
+    except (CannotJudge, NotAvailable) as error:
+        return _without(rule, clause, case, subject, str(error))
 
 
 def _without(rule: Rule, clause: Clause, case: Case, subject: Subject | None, why: str | None) -> Plan:

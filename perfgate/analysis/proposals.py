@@ -1,14 +1,10 @@
-"""First rules for runs without rules: the main metrics, each with the tolerance that fits its noise, and exact work.
-
-Counts of exact work have no noise and need no second run, so their rules block. The wall time of traced steps gets a
-tolerance as wide as it varies.
-"""
+"""First rules for runs without rules: the main metrics, each with the tolerance that fits its noise."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
 
@@ -16,8 +12,8 @@ import numpy as np
 from msgspec import Struct
 
 from perfgate.analysis.tolerances import Fit, Trial, Writer, value_of
-from perfgate.core import Better, Key, Kind, Plan, Run, Series
-from perfgate.core.advice import MeasuredMetric, ProposedRule
+from perfgate.core import Better, Key, Kind, Run, Series
+from perfgate.core.advice import MeasuredMetric
 from perfgate.core.goodput import GOODPUT
 from perfgate.core.units import SPEEDS
 from perfgate.core.wording import COMMAND, MACHINE_STATE, TIMES_OF_RUN, series_name
@@ -54,18 +50,10 @@ class Proposal(Struct, frozen=True):
     """A first rule for one metric, and a limit that all runs pass, or None."""
 
     metric: str
-    sentence: str
-    #: In percent.
-    tolerance: int
-    plans: tuple[Plan, ...]
+    fit: Fit
     limit: str | None
     #: True if the rule is about the time of all calls in a step.
     is_sum: bool
-
-    @property
-    def fit(self) -> Fit:
-        """The sentence, its tolerance and its plans."""
-        return Fit(self.sentence, self.tolerance, self.plans)
 
 
 class Proposals(Struct, frozen=True):
@@ -85,23 +73,28 @@ def propose(runs: Sequence[Run], today: date, better: Mapping[str, Better] = UNS
     found: dict[str, Proposal] = {}
     known = shared_metrics(runs, left_out)
     for tried, metric in enumerate(ranked(known, left_out, better)):
-        chosen = [known[name] for name in found]
-        same_unit = [series for series in chosen if series[0].unit == known[metric][0].unit]
-        most_sums = MOST_SUMS if metric.startswith(DETAILS) else MOST  # only details are proposed as sums
-        sums = sum(proposal.is_sum for proposal in found.values())
-        is_full = len(found) == MOST or len(same_unit) == MOST_OF_A_UNIT or sums >= most_sums
-        if is_full or tried >= _MOST_TRIED:
-            few = f"not one of the {_MOST_TRIED} main metrics"
-            proposal: Proposal | str = "smaller than the metrics that have a rule" if found else few
-        elif any(_is_nearly(known[metric], series) for series in same_unit):
-            proposal = "within 2% of a metric that has a rule"
-        else:
-            proposal = _proposal(metric, known, runs, today, better.get(metric))
+        why = _why_without_rule(metric, tried, known, found)
+        proposal = why or _proposal(metric, known, runs, today, better.get(metric))
         if isinstance(proposal, Proposal):
             found[metric] = proposal
         else:
             left_out.setdefault(proposal, []).append(metric)
     return Proposals(tuple(found.values()), left_out)
+
+
+def _why_without_rule(
+    metric: str, tried: int, known: Mapping[str, Sequence[Series]], found: Mapping[str, Proposal]
+) -> str | None:
+    """Return the reason why a metric needs no rule beside those that were found; None if it may have one."""
+    same_unit = [known[name] for name in found if known[name][0].unit == known[metric][0].unit]
+    sums = [proposal for proposal in found.values() if proposal.is_sum]
+    is_full = len(found) == MOST or len(same_unit) == MOST_OF_A_UNIT
+    # only details are proposed as sums
+    if is_full or tried >= _MOST_TRIED or (metric.startswith(DETAILS) and len(sums) >= MOST_SUMS):
+        return "smaller than the metrics that have a rule" if found else f"not one of the {_MOST_TRIED} main metrics"
+    if any(_is_nearly(known[metric], series) for series in same_unit):
+        return "within 2% of a metric that has a rule"
+    return None
 
 
 def _is_nearly(series: Sequence[Series], other: Sequence[Series]) -> bool:
@@ -132,11 +125,11 @@ def by_metric(runs: Iterable[Run]) -> dict[str, list[Series]]:
 def shared_metrics(runs: Sequence[Run], left_out: dict[str, list[str]]) -> dict[str, list[Series]]:
     """Return the series of each metric that every run has; the others are added to `left_out`."""
     known = by_metric(runs)
-    names = [{series.key.metric for series in run.series} for run in runs]
-    alone = [metric for metric in known if not all(metric in some for some in names)]
+    shared = set.intersection(*({series.key.metric for series in run.series} for run in runs)) if runs else set()
+    alone = [metric for metric in known if metric not in shared]
     if alone:
         left_out["not in every run"] = alone
-    return {metric: series for metric, series in known.items() if metric not in alone}
+    return {metric: series for metric, series in known.items() if metric in shared}
 
 
 def ranked(
@@ -200,7 +193,7 @@ def _proposal(
     if isinstance(found, str):
         return found
     limit = None if is_sum else _limit(trial, metric, series)
-    return Proposal(metric, found.sentence, found.tolerance, found.plans, limit, is_sum)
+    return Proposal(metric, found, limit, is_sum)
 
 
 def about(metric: str, statistic: str | None = None, labels: str = "") -> Writer:
@@ -224,7 +217,7 @@ _MOST = 16
 def measured_metrics(runs: Sequence[Run]) -> tuple[tuple[MeasuredMetric, ...], int]:
     """Return the main metrics of runs with their labels, and the number of others."""
     known = {name: series for name, series in shared_metrics(runs, {}).items() if not name.startswith(MACHINE_STATE)}
-    known = {name: one for name, one in known.items() if not name.startswith(COMMAND)} or known
+    known = {name: series for name, series in known.items() if not name.startswith(COMMAND)} or known
     order = ranked(known, {})
     order += [name for name in known if name not in order]
     main = [name for name in order if not name.startswith((*DETAILS, WORK))]
@@ -232,67 +225,13 @@ def measured_metrics(runs: Sequence[Run]) -> tuple[tuple[MeasuredMetric, ...], i
     for name in main or order:
         for one in known[name]:
             found[one.key].append(one)
-    rows = []
-    for key, series in list(found.items())[:_MOST]:
-        first, statistic = series[0], default_statistic(series[0])
-        values = tuple(value for one in series if (value := value_of(one, statistic)) is not None)
-        label = series_name(key.metric, dict(key.labels), statistic if first.kind == "samples" else None)
-        rows.append(MeasuredMetric(label, first.unit, values, max(len(one.values) for one in series)))
-    return tuple(rows), len({one.key for series in known.values() for one in series}) - len(rows)
+    rows = tuple(_measured(key, series) for key, series in list(found.items())[:_MOST])
+    return rows, len({one.key for series in known.values() for one in series}) - len(rows)
 
 
-#: The formats of profilers: their runs have a metric for each operator and kernel, too many for rules.
-TRACES = ("torch-trace", "nsys", "rocprof", "xplane")
-DEVICE_TIME, INPUT = "work.device_time", "step.dataloader"
-#: The tolerances of the device's time in percent; processes of one program differ by .1 to .4 %.
-_TOLERANCES = (1, 2, 3, 5, 8, 10)
-#: If the device is busy for less than this share of a step, the step waits for the host.
-_HOST_BOUND = 0.7
-#: The least bound of the share of a step that waits for input, and the room beyond the worst run.
-_LEAST_INPUT, _INPUT_ROOM = 0.1, 3.0
-_ALL, _DEVICE = "no more work than baseline", "no more device work than baseline"
-
-
-def work_rules(runs: Sequence[Run], today: date) -> list[ProposedRule]:
-    """Return the rules about exact work that these runs pass; empty if a run has no counts of work."""
-    counted = [{one.key.metric for one in run.series if one.key.metric.startswith(WORK)} for run in runs]
-    if not runs or not all(counted):
-        return []
-    trial = Trial.of(runs, set.union(*counted), today)
-    found = list(_counts(runs, trial))
-    fit = trial.fitted(about(DEVICE_TIME), _TOLERANCES)
-    if isinstance(fit, Fit):
-        found.append(fit.proposed("work", DEVICE_TIME))
-    return [*found, *_input(runs, today)]
-
-
-def _counts(runs: Sequence[Run], trial: Trial) -> Iterator[ProposedRule]:
-    """Yield the rules about counts. If the device is busy, counts of the host only warn, because it does not wait."""
-    times = [(_medians(run, DEVICE_TIME), _medians(run, STEP)) for run in runs]
-    # the share of a step in which the busiest device works
-    shares = [max(device) / max(step) for device, step in times if device and step]
-    is_busy = len(shares) == len(runs) and float(np.median(shares)) >= _HOST_BOUND
-    for sentence, warns in [(_DEVICE, False), (_ALL, True)] if is_busy else [(_ALL, False)]:
-        if trial.passes(sentence):
-            subject = "work" if sentence is _ALL else "device work"
-            yield ProposedRule(
-                "work", sentence, subject, "no more than baseline", fails_from=0.0, tolerance=0, warns=warns
-            )
-
-
-def _medians(run: Run, metric: str) -> list[float]:
-    """The median of each series of a metric with samples."""
-    found = (one for one in run.series if one.key.metric == metric and one.kind == "samples" and len(one.values))
-    return [float(np.median(one.values)) for one in found]
-
-
-def _input(runs: Sequence[Run], today: date) -> Iterator[ProposedRule]:
-    """Yield a limit on the share of a step that waits for input, for runs that measured the wait."""
-    pairs = [(_medians(run, INPUT), _medians(run, STEP)) for run in runs]
-    if not all(wait and step for wait, step in pairs):
-        return
-    worst = max(max(wait) / max(step) for wait, step in pairs)
-    bound = math.ceil(20 * max(_LEAST_INPUT, _INPUT_ROOM * worst)) / 20  # rounded up to 5 %
-    sentence = f"median({INPUT}) / median({STEP}) under {100 * bound:.0f}%"
-    if bound < 1 and Trial.of(runs, {INPUT, STEP}, today).passes(sentence):
-        yield ProposedRule("input", sentence, "wait for input", f"under {100 * bound:.0f}% of a step")
+def _measured(key: Key, series: Sequence[Series]) -> MeasuredMetric:
+    first, statistic = series[0], default_statistic(series[0])
+    values = (value_of(one, statistic) for one in series)
+    label = series_name(key.metric, dict(key.labels), statistic if first.kind == "samples" else None)
+    count = max(len(one.values) for one in series)
+    return MeasuredMetric(label, first.unit, tuple(value for value in values if value is not None), count)

@@ -57,31 +57,38 @@ def judges_by_a_branch(script: str) -> bool:
 def _dropped(commands: list[tuple[str, str]], at: int, shell: str) -> str | None:
     """Return what drops the exit code of the command at this place."""
     before, text = "\n".join(one for one, _ in commands[:at]), commands[at][0]
-    later = "".join(one + sign for one, sign in commands[at + 1 :])
-    # the script stops at the first command that fails; a pipe fails if any of its commands fails
-    stops = _is_set(r"\w*e|\w*o errexit", before, shell in ("", "bash", "sh") or bool(re.search(r" -\w*e", shell)))
-    pipefail = _is_set(r"\w*o pipefail", before, shell == "bash" or "pipefail" in shell)
-    if shell.partition(" ")[0] not in ("", "bash", "sh"):  # of other shells nothing is known: no attack
-        stops = pipefail = True
     if re.search(r"\btrap\b.*\bexit 0", before):
         return _DROPS
     if _CONDITION.match(text):
+        later = "".join(one + sign for one, sign in commands[at + 1 :])
         return None if _KEEPS.search(re.split(r"\b(?:fi|done)\b", later)[0]) else _DROPS
-    if _is_argument(text):
-        return _DROPS
+    return _DROPS if _is_argument(text) else _dropped_by_signs(commands[at:], *_options(before, shell))
+
+
+def _options(before: str, shell: str) -> tuple[bool, bool]:
+    """Return whether the script stops at the first command that fails, and whether a pipe fails if any command does."""
+    if shell.partition(" ")[0] not in ("", "bash", "sh"):
+        return True, True  # of other shells nothing is known: no attack
+    stops = _is_set(r"\w*e|\w*o errexit", before, shell in ("", "bash", "sh") or bool(re.search(r" -\w*e", shell)))
+    return stops, _is_set(r"\w*o pipefail", before, shell == "bash" or "pipefail" in shell)
+
+
+def _dropped_by_signs(commands: list[tuple[str, str]], stops: bool, pipefail: bool) -> str | None:
+    """Return what drops the exit code of the first of these commands, by the signs after it."""
+    later = "".join(one + sign for one, sign in commands[1:])
     in_list = False  # True after `&&`: then `set -e` does not stop the script, and a pipe has only later commands
-    for number in range(at, len(commands)):
-        sign, rest = commands[number][1], commands[number + 1 :]
+    for number, (_, sign) in enumerate(commands, 1):
+        rest = commands[number:]
         if sign in ("|", "|&") and not (in_list or pipefail or "PIPESTATUS" in later):
             return _PIPE
         if sign == "||":
             return None if _KEEPS.search(_alternative(rest)) else _DROPS
         if sign == "&":
             return None if re.search(r"\bwait +\S", later) else _DROPS
-        in_list = in_list or sign == "&&"
         if sign in ("\n", ";") and not (rest and _CLOSES.match(rest[0][0])):
-            goes_on = any(one.strip() for one, _ in rest) and (in_list or not stops)
+            goes_on = any(text.strip() for text, _ in rest) and (in_list or not stops)
             return _DROPS if goes_on and not _KEEPS.search(later) else None
+        in_list = in_list or sign == "&&"
     return None
 
 

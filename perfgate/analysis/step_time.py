@@ -74,7 +74,8 @@ def _compared(metric: str, known: Known, found: Proposals) -> StepTime:
     alike = defaultdict[Key, list[Series]](list)
     for one in known[metric]:
         alike[one.key].append(one)
-    spreads = [spread for of in alike.values() if (spread := spread_of(of, default_statistic(of[0]))) is not None]
+    found_spreads = (spread_of(series, default_statistic(series[0])) for series in alike.values())
+    spreads = [spread for spread in found_spreads if spread is not None]
     trouble = "the noise within a run is more than 50%"
     if spreads:
         trouble = f"these runs of one program differ by {format_change(max(spreads)).lstrip('+')}"
@@ -134,21 +135,22 @@ def use_steadier(runs: Sequence[Run]) -> tuple[list[Run], tuple[SteadierMetric, 
     The one metric is the wall time, or a clearly steadier one. A whole command keeps its CPU time beside its time.
     Spans that were recorded without counters have no CPU time: they do not change.
     """
-    known = by_metric(runs)
-    stems = {name.removesuffix(_CPU_TIME) for name in known if name.endswith(_CPU_TIME)}
+    known, has_gpu = by_metric(runs), any("gpu" in run.environment for run in runs)
     dropped, chosen = set[str](), list[SteadierMetric]()
-    for stem in sorted(stems):
+    for stem in sorted(name.removesuffix(_CPU_TIME) for name in known if name.endswith(_CPU_TIME)):
         wall = next((name for name in (f"{stem}.time", stem) if name in known), None)
         if wall is None:
             continue
-        found = None if any("gpu" in run.environment for run in runs) else _steadier(wall, stem, known, len(runs))
-        kept = {wall if found is None else found.metric}
-        if found is None and f"{stem}." == COMMAND:  # of a whole command, both are few
+        kept = {wall}
+        steadier = None if has_gpu else _steadier(wall, stem, known, len(runs))
+        if steadier is not None:
+            kept = {steadier.metric}
+            chosen.append(steadier)
+        elif f"{stem}." == COMMAND:  # of a whole command, both are few
             kept.add(stem + _CPU_TIME)
         dropped |= {wall, *(stem + end for end in CPU_METRICS)} - kept
-        chosen += [found] if found is not None else []
     left = [replace(run, series=tuple(one for one in run.series if one.key.metric not in dropped)) for run in runs]
-    return (left, tuple(chosen)) if dropped else (list(runs), ())
+    return left, tuple(chosen)
 
 
 def _steadier(wall: str, stem: str, known: Known, runs: int) -> SteadierMetric | None:

@@ -65,13 +65,10 @@ def _calibrated(evidence: Evidence, levels: Sequence[str]) -> CalibratedPrior:
     if subject.trouble or len(units) != 1:
         why = subject.trouble or f"it has different units: {' and '.join(units)}"
         raise CannotJudge("not-available", why, "see `perfgate inspect`")
-    if pairing is None:
-        noise = [_between_runs(evidence, new, levels) for new, _ in _by_rank(evidence)]
-    else:
-        noise = [_between_pairs(evidence, new, base, pairing) for new, base in _by_rank(evidence)]
+    noise = [_noise(evidence, new, base, levels) for new, base in _by_rank(evidence)]
     priors = [one.prior for one in noise if one.prior is not None]
-    if not priors or len(priors) < len(noise):
-        few = ((one.usable, one.needed) for one in noise if one.prior is None)
+    few = [(one.usable, one.needed) for one in noise if one.prior is None]
+    if few or not noise:
         usable, needed = min(few, default=(0, FEWEST_RUNS))
         what = plural(usable, "pair" if pairing else "run")
         message = f"{what} of {len(subject.new)} can be used, and {needed} are needed"
@@ -107,6 +104,13 @@ def _by_rank(evidence: Evidence) -> Iterator[tuple[list[Members], list[Members]]
     for member in sorted(evidence.subject.members(new)):
         own_new, own_base = ([{member: run[member]} if member in run else {} for run in side] for side in (new, base))
         yield [*own_new], [*own_base]  # again as lists of `Members`, for mypy
+
+
+def _noise(evidence: Evidence, new: Sequence[Members], base: Sequence[Members], levels: Sequence[str]) -> _Noise:
+    pairing = evidence.case.baseline.pairing
+    if pairing is None:
+        return _between_runs(evidence, new, levels)
+    return _between_pairs(evidence, new, base, pairing)
 
 
 def _between_runs(evidence: Evidence, runs: Sequence[Members], levels: Sequence[str]) -> _Noise:

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -96,12 +97,14 @@ class Trial(Struct, frozen=True):
             own = tuple(plan for plan in planned if plan.rule == sentence)  # a rule is named by its sentence
             if all(map(_passes_with_one_run, own)) and self.passes(sentence):
                 return Fit(sentence, percent, own)
-        trouble = next((plan.trouble for plan in planned if plan.trouble and not _is_exact(plan)), None)
-        if trouble:
-            return trouble
-        # `sentence` is the last one, with the largest tolerance
-        errors = [v.reason for v in judge(self._case([sentence], self.runs)) if v.outcome == "error"]
-        return f"{errors[0].replace('-', ' ')} in a run" if errors else TOO_NOISY
+        return self._why_none_fits(planned, sentence)
+
+    def _why_none_fits(self, planned: Sequence[Plan], widest: str) -> str:
+        """The reason why no sentence fits. `widest` is the one with the largest tolerance."""
+        troubles = (plan.trouble for plan in planned if plan.trouble and not _is_exact(plan))
+        verdicts = judge(self._case([widest], self.runs))
+        errors = (f"{one.reason.replace('-', ' ')} in a run" for one in verdicts if one.outcome == "error")
+        return next(chain(troubles, errors), TOO_NOISY)
 
     def passes(self, sentence: str, settings: Settings = _AS_USUAL) -> bool:
         """Return whether a rule passes with these runs, all together and each alone; they are also its baseline."""
@@ -227,19 +230,21 @@ def spread_of_pairs(pairs: Pairs | None, metric: str) -> float | None:
     squares = defaultdict[tuple[tuple[str, str], ...], list[float]](list)
     for base, new in zip(pairs.base, pairs.new, strict=True):
         known = {one.key: one for one in new.series}
-        for one in base.series:
-            other = known.get(one.key)
-            if one.key.metric != metric or other is None:
-                continue
-            statistic = default_statistic(one)
-            try:
-                sides = [Method(statistic, better="lower").measure(series) for series in (one, other)]
-            except NotAvailable:
-                continue
-            # only steps that took turns are divided one by one; else the statistics of the two runs
-            by_turns = [one.values] if pairs.pairing != "whole-runs" else []
-            ratio = pair_ratios(sides[:1], sides[1:], by_turns, [other.values], statistic)[0].value
+        shared = [(one, known[one.key]) for one in base.series if one.key.metric == metric and one.key in known]
+        for one, other in shared:
+            ratio = _ratio(one, other, pairs)
             if ratio is not None and ratio > 0:
                 squares[one.key.labels].append(math.log(ratio) ** 2)
     found = [(freedom * scale**2 + sum(own)) / (freedom + len(own)) for own in squares.values()]
     return math.sqrt(max(found)) if found else None
+
+
+def _ratio(base: Series, new: Series, pairs: Pairs) -> float | None:
+    """Return new / base of the statistic of a pair, by steps if these took turns; None if one side does not have it."""
+    statistic = default_statistic(base)
+    try:
+        sides = [Method(statistic, better="lower").measure(series) for series in (base, new)]
+    except NotAvailable:
+        return None
+    by_turns = [base.values] if pairs.pairing != "whole-runs" else []
+    return pair_ratios(sides[:1], sides[1:], by_turns, [new.values], statistic)[0].value

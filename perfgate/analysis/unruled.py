@@ -8,9 +8,11 @@ the known timers that are not inside each other: forward, backward and step for 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from statistics import fmean
+from typing import TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -49,6 +51,13 @@ class Size(Struct, frozen=True):
     total: float
 
 
+#: The name that all ranks of a metric share: its key, and its unit.
+_Name: TypeAlias = tuple[Key, str]
+_Sizes: TypeAlias = Mapping[_Name, Size]
+#: A change, and the time of its metric in s.
+_Timed: TypeAlias = tuple[float, UnruledChange]
+
+
 def unruled_changes(
     base: Sequence[Run], new: Sequence[Run], is_named: Callable[[Key], bool], most: int | None = MOST_UNRULED
 ) -> tuple[tuple[UnruledChange, ...], int]:
@@ -59,34 +68,45 @@ def unruled_changes(
     that a rule reads. Runs that an older perfgate stored have only such series, so nothing is found in them.
     """
     measured = [_sizes(run) for run in new]
-    named = {key for run in (*base, *new) for one in run.series if is_named(one.key) for key in [_name(one)]}
+    named = {_name(series) for run in (*base, *new) for series in run.series if is_named(series.key)}
     wholes = [step_time(_times(sizes), run.format) for run, sizes in zip(new, measured, strict=True)]
-    whole = max(wholes, key=lambda one: one.seconds, default=None)
+    whole = max(wholes, key=lambda one: one.seconds, default=WholeStep(0.0, False, ""))
     open_names = {name for run in measured for name in run if not _is_of_run(name[0].metric)} - named
-    sides = [_sizes(run, open_names) for run in base], measured
-    found = []
-    for name in sorted(open_names):
-        before, now = ([run[name] for run in side if name in run] for side in sides)
-        if len(before) == len(base) and len(now) == len(new) and (change := _change(before, now)) is not None:
-            key, unit = name
-            values = fmean(one.value for one in before), fmean(one.value for one in now)
-            time = max(fmean(one.total for one in side) for side in (before, now)) if unit == "s" else 0.0
-            share = whole.share(key.metric, time) if unit == "s" and whole else None
-            found.append((time, UnruledChange(key.metric, dict(key.labels), unit, *values, change, share)))
+    stored = [_sizes(run, open_names) for run in base]
+    tried = (_changed(name, stored, measured, whole) for name in sorted(open_names))
+    found = [timed for timed in tried if timed is not None]
     if found:
         ruled = _ruled_values(base, measured, named)
-        near = partial(math.isclose, rel_tol=_NEAR)  # numpy takes a hundred times as long for two numbers
-        found = [
-            (time, one)
-            for time, one in found
-            if not any(unit == one.unit and near(old, one.base) and near(now, one.new) for unit, old, now in ruled)
-        ]
-    found.sort(key=lambda one: (-one[0], -abs(one[1].change), one[1].metric))
-    return tuple(one for _, one in found[:most]), len(found)
+        found = [(time, change) for time, change in found if not _is_judged(change, ruled)]
+    found.sort(key=lambda timed: (-timed[0], -abs(timed[1].change), timed[1].metric))
+    return tuple(change for _, change in found[:most]), len(found)
+
+
+def _changed(name: _Name, base: Sequence[_Sizes], new: Sequence[_Sizes], whole: WholeStep) -> _Timed | None:
+    """The time of a metric and its change; None if one run lacks it, or if it has not clearly changed."""
+    if not all(name in run for run in (*base, *new)):
+        return None
+    before, now = ([run[name] for run in side] for side in (base, new))
+    change = _change(before, now)
+    if change is None:
+        return None
+    (key, unit), time, share = name, 0.0, None
+    if unit == "s":
+        time = max(fmean(one.total for one in side) for side in (before, now))
+        share = whole.share(key.metric, time)
+    values = fmean(one.value for one in before), fmean(one.value for one in now)
+    return time, UnruledChange(key.metric, dict(key.labels), unit, *values, change, share)
+
+
+def _is_judged(change: UnruledChange, ruled: Sequence[tuple[str, float, float]]) -> bool:
+    """True if a rule names a metric with the same values, before and now."""
+    near = partial(math.isclose, rel_tol=_NEAR)  # numpy takes a hundred times as long for two numbers
+    same_unit = ((old, now) for unit, old, now in ruled if unit == change.unit)
+    return any(near(old, change.base) and near(now, change.new) for old, now in same_unit)
 
 
 def _ruled_values(
-    base: Sequence[Run], measured: Sequence[Mapping[tuple[Key, str], Size]], named: Collection[tuple[Key, str]]
+    base: Sequence[Run], measured: Sequence[_Sizes], named: Collection[_Name]
 ) -> list[tuple[str, float, float]]:
     """Return (unit, mean of the base runs, mean of the new runs) for each metric that a rule names and all have."""
     before = [_sizes(run, named) for run in base]
@@ -124,21 +144,23 @@ def _change(base: Sequence[Size], new: Sequence[Size]) -> float | None:
     return change if abs(change) > max(LEAST_CHANGE, STANDARD_ERRORS * noise) else None
 
 
-def _name(series: Series) -> tuple[Key, str]:
-    """The name that all ranks of a metric share: its key, and its unit."""
+def _name(series: Series) -> _Name:
+    """The name of a series that is one rank of a metric."""
     return series.key.without_members(), series.unit
 
 
-def _sizes(run: Run, names: Collection[tuple[Key, str]] | None = None) -> dict[tuple[Key, str], Size]:
+def _sizes(run: Run, names: Collection[_Name] | None = None) -> dict[_Name, Size]:
     """The metrics of a run, or only those with these names, each the mean of its ranks."""
-    found: dict[tuple[Key, str], list[Size]] = {}
+    found = defaultdict[_Name, list[Size]](list)
     for series in run.series:
-        if (names is None or _name(series) in names) and (size := size_of(series)) is not None:
-            found.setdefault(_name(series), []).append(size)
-    for (metric, labels, unit), one in (run.outlines.of if run.outlines else {}).items():
-        if one.medians:
-            rows = zip(one.medians, one.errors, one.totals, strict=True)
-            found.setdefault((Key(metric, labels), unit), []).extend(Size(*row) for row in rows)
+        name = _name(series)
+        size = size_of(series) if names is None or name in names else None
+        if size is not None:
+            found[name].append(size)
+    outlines = run.outlines.of if run.outlines else {}
+    for (metric, labels, unit), one in outlines.items():
+        for row in zip(one.medians, one.errors, one.totals, strict=True):
+            found[Key(metric, labels), unit].append(Size(*row))
     return {
         name: Size(fmean(one.value for one in of), fmean(one.error for one in of), fmean(one.total for one in of))
         for name, of in found.items()
@@ -168,7 +190,7 @@ def size_of(series: Series) -> Size | None:
     return Size(value, error, total) if is_usable else None
 
 
-def _times(sizes: Mapping[tuple[Key, str], Size]) -> dict[str, float]:
+def _times(sizes: _Sizes) -> dict[str, float]:
     """The total time of each metric in s; if a log prints the fastest and the slowest rank, that of the slowest."""
     found: dict[str, float] = {}
     for (key, unit), size in sizes.items():

@@ -122,25 +122,30 @@ class _Job(Struct, frozen=True):
         """Yield the attacks by single steps."""
         earlier = ""
         for number, step in self.steps:
-            script, attack = _script(step), self.attack
+            script = _script(step)
             if len(str(step.get("run", ""))) > LONGEST:
-                yield attack(f"only {LONGEST:,} characters of this script are read", "steps", number, "run")
+                yield self.attack(f"only {LONGEST:,} characters of this script are read", "steps", number, "run")
             if _WRITTEN.search(script):
-                yield attack("a title or branch name becomes a command of your script", "steps", number, "run")
+                yield self.attack("a title or branch name becomes a command of your script", "steps", number, "run")
             if not _is_gate(step):
                 earlier += script
                 continue
             if earlier and judges_by_a_branch(script):
                 what = "an earlier step can move the ref of the rules: resolve it before, and give its hash"
-                yield attack(what, "steps", number, "run")
-            if step.get("continue-on-error") not in (None, False):
-                yield attack("the job goes on if the gate fails", "steps", number, "continue-on-error")
-            if self.fetched and _IMPORTS_ALL.search(script) and "PYTHONSAFEPATH" not in str((script, step.get("env"))):
-                what = "`python -m perfgate` imports modules of the pull request: use `perfgate`, or give python -I"
-                yield attack(what, "steps", number, "run")
-            if dropped := what_drops_the_code(script, str(step.get("shell", self.shell))):
-                yield attack(dropped, "steps", number, "run")
-            yield from self.of_policy(number, script, _with(step))
+                yield self.attack(what, "steps", number, "run")
+            yield from self.of_gate(number, step, script)
+
+    def of_gate(self, number: int, step: Mapping[str, Any], script: str) -> Iterator[Attack]:
+        """Yield the attacks by a step that judges."""
+        if step.get("continue-on-error") not in (None, False):
+            yield self.attack("the job goes on if the gate fails", "steps", number, "continue-on-error")
+        if self.fetched and _IMPORTS_ALL.search(script) and "PYTHONSAFEPATH" not in str((script, step.get("env"))):
+            what = "`python -m perfgate` imports modules of the pull request: use `perfgate`, or give python -I"
+            yield self.attack(what, "steps", number, "run")
+        dropped = what_drops_the_code(script, str(step.get("shell", self.shell)))
+        if dropped is not None:
+            yield self.attack(dropped, "steps", number, "run")
+        yield from self.of_policy(number, script, _with(step))
 
     def of_policy(self, number: int, script: str, options: Mapping[str, Any]) -> Iterator[Attack]:
         """Yield the attacks by rules of the pull request, or without a baseline."""

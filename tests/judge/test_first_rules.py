@@ -14,7 +14,11 @@ from perfgate.judge.breakdown import breakdown, movers
 
 def test_first_rules() -> None:
     found = propose([run(seed, n=24) for seed in range(3)], TODAY)
-    shown = [{**as_dict(one), "plans": [plan.detectable for plan in one.plans]} for one in found.rules]
+    shown = [
+        {"metric": one.metric, **as_dict(one.fit), "plans": [plan.detectable for plan in one.fit.plans]}
+        | {"limit": one.limit, "is_sum": one.is_sum}
+        for one in found.rules
+    ]
     check_golden("proposals", *shown, {reason: list(names) for reason, names in found.left_out.items()})
 
 
@@ -57,8 +61,8 @@ def test_first_rules_of_other_metrics(rows: list[tuple[str, str, float]], propos
         return Run(f"run{seed}", "test", tuple(held))
 
     found = propose([made(seed) for seed in range(4)], TODAY)
-    assert {one.sentence: one.limit for one in found.rules} == proposed
-    assert list(proposed) == [one.sentence for one in found.rules]
+    assert {one.fit.sentence: one.limit for one in found.rules} == proposed
+    assert list(proposed) == [one.fit.sentence for one in found.rules]
 
 
 def test_what_is_printed_is_ranked_by_its_total() -> None:

@@ -12,7 +12,8 @@ from small_runs import printed, samples, value
 from stories import TODAY, series
 
 from perfgate.analysis import proposals as module
-from perfgate.analysis.proposals import Proposals, measured_metrics, propose, ranked, work_rules
+from perfgate.analysis.proposals import Proposals, measured_metrics, propose, ranked
+from perfgate.analysis.work_advice import work_rules
 from perfgate.core import Better, Key, Kind, Location, Run, Series, read_only
 from perfgate.core.advice import MeasuredMetric, ProposedRule
 
@@ -53,10 +54,10 @@ def test_the_smallest_tolerance_that_the_runs_hold(
         return [held(name, "value", unit, centre * math.exp(sign * far)) for centre, (name, unit, far, _) in centres]
 
     found = propose(runs(*map(values, (-1, 0, 0, 1))), TODAY)
-    assert [(one.metric, one.tolerance) for one in found.rules] == [(row[0], row[3]) for row in rows if row[3]]
-    assert [one.sentence for one in found.rules] == [f"{m} within {t}% of baseline" for m, _, _, t in rows if t]
-    assert [[(plan.rule, plan.at) for plan in one.plans] for one in found.rules] == [
-        [(one.sentence, Location("rules"))] for one in found.rules
+    assert [(one.metric, one.fit.tolerance) for one in found.rules] == [(row[0], row[3]) for row in rows if row[3]]
+    assert [one.fit.sentence for one in found.rules] == [f"{m} within {t}% of baseline" for m, _, _, t in rows if t]
+    assert [[(plan.rule, plan.at) for plan in one.fit.plans] for one in found.rules] == [
+        [(one.fit.sentence, Location("rules"))] for one in found.rules
     ]
     assert left_out(found) == others
 
@@ -121,7 +122,7 @@ HARDLY = [
 @pytest.mark.parametrize(("rows", "sentence"), HARDLY)
 def test_a_tolerance_is_planned_and_kept_by_every_run(rows: list[list[Series]], sentence: str) -> None:
     (found,) = propose(runs(*rows), TODAY).rules
-    assert found.sentence == sentence
+    assert found.fit.sentence == sentence
 
 
 STEADY = steady(1.0, n=100, spread=0.05)
@@ -217,14 +218,13 @@ def test_three_rules_are_about_the_calls_in_a_step() -> None:
     rows += [samples(name, "s", [4.0 - i] * 9) for i, name in enumerate(names)]
     found = propose(runs(rows, rows, rows), TODAY)
     sums = [f"total({name}) / count(step.time) within 3% of baseline" for name in names[:3]]
-    assert [one.sentence for one in found.rules] == [
+    assert [one.fit.sentence for one in found.rules] == [
         *("step.time within 3% of baseline", "fwd within 3% of baseline"),
         *sums,
     ]
     assert [(one.is_sum, one.limit is None) for one in found.rules] == [(False, False)] * 2 + [(True, True)] * 3
     assert left_out(found) == {LESS: ["collective.d"]}
-    first = found.rules[0]
-    assert (first.fit.sentence, first.fit.tolerance, first.fit.plans) == (first.sentence, 3, first.plans)
+    assert found.rules[0].fit.tolerance == 3
 
 
 DETAIL = [
@@ -241,7 +241,7 @@ DETAIL = [
 
 @pytest.mark.parametrize(("row", "sentence"), DETAIL)
 def test_only_the_samples_of_calls_in_known_steps_are_summed(row: list[Series], sentence: str) -> None:
-    assert propose(runs(row), TODAY).rules[-1].sentence == sentence
+    assert propose(runs(row), TODAY).rules[-1].fit.sentence == sentence
 
 
 # --- the metrics that are shown ---------------------------------------------------------------------------------------
