@@ -81,6 +81,8 @@ def test_a_base_that_starts_so_too_makes_it_usual() -> None:
         kept = replace(samples([]), kind="summary", summary=Summary(*of_base, dropped, True, "auto", ("lower",)))
         assert quarter(late, base=[ranks(kept)]) == found(40, 10, decides=decides)
     only_mean = replace(samples([]), kind="aggregate", aggregate={"mean": 1.0, "median": 1.0})
+    assert quarter(ranks(only_mean)) == quarter(ranks(samples([]))) == []
+    assert quarter(late, base=[ranks(samples([]))]) == found(40, 10)
     assert quarter(late, base=[ranks(only_mean)]) == found(40, 10)
 
 
