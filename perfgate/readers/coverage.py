@@ -11,8 +11,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.core.coverage import Coverage, Unread
@@ -84,14 +86,13 @@ def _is_not_finite(data: Any, path: Path) -> bool:
     return isinstance(data, float) and not math.isfinite(data)
 
 
-class FileCoverage:
+class FileCoverage(Struct):
     """The marks of one file while it is read."""
 
-    def __init__(self) -> None:
-        self.lines = UnreadLines()
-        self._documents: dict[JsonSource, None] = {}  # each once, in order
-        #: The names of numbers that the reader says it leaves out, with how many there are.
-        self._left: Counter[str] = Counter()
+    lines: UnreadLines = field(default_factory=UnreadLines)
+    _documents: dict[JsonSource, None] = field(default_factory=dict)  # each once, in order
+    #: The names of numbers that the reader says it leaves out, with how many there are.
+    _left: Counter[str] = field(default_factory=Counter)
 
     def add_document(self, document: JsonSource) -> None:
         """Keep a document, whose numbers are compared at the end; a reader may come back to one."""
@@ -131,7 +132,7 @@ class FileCoverage:
         """
         series = [one for run in runs for one in run.series]
         in_documents = [one.lines for one in self._documents]  # lines that are not compared as text
-        counts = self._left + self.lines.found(lambda: set(_known(series, runs)), beside, in_documents)
+        counts = self._left + self.lines.found(cache(lambda: set(_known(series, runs))), beside, in_documents)
         is_estimate = self.lines.is_estimate
         for document in self._documents:
             fields = UnreadFields(document.read, beside, MOST_MARKS)

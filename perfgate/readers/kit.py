@@ -33,6 +33,7 @@ from perfgate.readers.values import (
     fault_of,
     in_base,
     items,
+    leading_json,
     mapping,
     number,
     number_of,

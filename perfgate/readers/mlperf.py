@@ -24,12 +24,22 @@ Several processes may log the start of the same interval: it begins with the fir
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core.conditions import TABLE, conditions_of
-from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, checked, mapping, unit_of_name
+from perfgate.readers.kit import (
+    Format,
+    InputFile,
+    Key,
+    Run,
+    RunBuilder,
+    Runs,
+    checked,
+    leading_json,
+    mapping,
+    unit_of_name,
+)
 from perfgate.readers.unlabelled import is_unmeasured, with_labels
 
 NAME = "mlperf"
@@ -50,7 +60,6 @@ _RUN_TIME, _INIT_TIME = Key("run_time"), Key("init_time")
 _BEGINNINGS = ("cache_clear", "submission_benchmark", "init_start", "run_start")
 _QUALITIES = ("eval_accuracy", "eval_error", "eval_loss")
 _CONDITIONS = frozenset(name for field in TABLE["mlperf"] for name in field.names)
-_DECODER = json.JSONDecoder()
 
 
 class _LogRun(RunBuilder):
@@ -96,16 +105,13 @@ def read(file: InputFile) -> tuple[Run, ...]:
     return runs.finish()
 
 
-def _event(text: str) -> dict[str, Any] | None:
+def _event(text: str) -> Mapping[str, Any] | None:
     """Return the JSON object at the beginning of a text; another program printed the rest."""
-    try:
-        event, _ = _DECODER.raw_decode(text.lstrip())
-    except (ValueError, RecursionError):
-        return None
-    return event if isinstance(event, dict) and isinstance(event.get("key"), str) else None
+    event = mapping(leading_json(text))
+    return event if isinstance(event.get("key"), str) else None
 
 
-def _take(runs: Runs[_LogRun], event: dict[str, Any], line: int) -> None:
+def _take(runs: Runs[_LogRun], event: Mapping[str, Any], line: int) -> None:
     """Read an event by its key: a condition, the start or stop of an interval, statistics, or a quality."""
     key, value = event["key"], event.get("value")
     if key in _BEGINNINGS and runs.run.stopped:
@@ -137,7 +143,7 @@ def _statistics(run: _LogRun, tracked: Mapping[str, Any], line: int) -> None:
             run.sample(Key(f"tracked_stats.{name}"), unit, number, line, per=per)
 
 
-def _interval(run: _LogRun, name: str, end: str, event: dict[str, Any], line: int) -> None:
+def _interval(run: _LogRun, name: str, end: str, event: Mapping[str, Any], line: int) -> None:
     """Begin the interval of this name, or add its time if the event is its stop."""
     key = Key(f"{name}_time")
     time, fault = checked(event.get("time_ms"), "s")

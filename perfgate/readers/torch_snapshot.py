@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,7 @@ _BEFORE = ("(allocated before the history)", "")
 _DEEPEST = 60
 #: The functions of a stack from the outside in: the name of each, and its place in the program.
 Stack = tuple[tuple[str, str], ...]
+_Event = dict[Any, Any]
 
 
 class SnapshotFault(Exception):
@@ -157,25 +158,18 @@ class _Snapshot:
                 raise SnapshotFault("this snapshot repeats its parts more often than its size allows")
             yield value
 
-    def _replay(self, device: DeviceMemory, live: dict[int, tuple[int, Stack]], events: list[dict[Any, Any]]) -> None:
+    def _replay(self, device: DeviceMemory, live: dict[int, tuple[int, Stack]], events: list[_Event]) -> None:
         """Go back through the history, from the blocks in use at its end, to the blocks in use at the peak."""
-        changes = [event for event in events if event.get("action") in ("alloc", "free_requested")]
+        changes = _changes(events)
         now = peak = sum(size for size, _ in live.values())
-        at = len(changes)  # the first change after the peak
+        after_peak = len(changes)  # the first change after the peak
         for index in range(len(changes) - 1, -1, -1):
-            event = changes[index]
+            event, _ = changes[index]
             size = _whole(event, "size")
             now += size if event["action"] == "free_requested" else -size
             if now > peak:
-                peak, at = now, index
-        # The `alloc` of the memory of each event; None if the history begins after that.
-        allocations: list[dict[Any, Any] | None] = []
-        known: dict[int, dict[Any, Any]] = {}
-        for event in changes:
-            if event["action"] == "alloc":
-                known[_whole(event, "addr")] = event
-            allocations.append(event if event["action"] == "alloc" else known.pop(_whole(event, "addr"), None))
-        for event, allocation in zip(reversed(changes[at:]), reversed(allocations[at:]), strict=True):
+                peak, after_peak = now, index
+        for event, allocation in reversed(changes[after_peak:]):
             if event["action"] == "alloc":
                 live.pop(_whole(event, "addr"), None)
             else:
@@ -194,6 +188,19 @@ class _Snapshot:
         if known is None:
             known = self._stacks[id(frames)] = tuple(_functions(list(self._items(frames))))
         return known
+
+
+def _changes(events: Sequence[_Event]) -> list[tuple[_Event, _Event | None]]:
+    """Return the events that allocate or free memory, each with the `alloc` of that memory; None if that was before."""
+    found: list[tuple[_Event, _Event | None]] = []
+    allocations: dict[int, _Event] = {}  # by address
+    for event in events:
+        if event.get("action") == "alloc":
+            allocations[_whole(event, "addr")] = event
+            found.append((event, event))
+        elif event.get("action") == "free_requested":
+            found.append((event, allocations.pop(_whole(event, "addr"), None)))
+    return found
 
 
 def _functions(frames: list[dict[Any, Any]]) -> Iterator[tuple[str, str]]:

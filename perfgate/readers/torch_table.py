@@ -131,11 +131,17 @@ class OpTable:
             self._begin(number, line)
         else:
             self._forget()
-            if self._tables and "Self " in line and ended and (found := _SUM.search(line)):
-                table = "table" if self._tables == 1 else f"table#{self._tables}"
-                key = Key.of(f"{table}.self_{'cpu' if found[1] == 'CPU' else 'device'}_time", **self._labels)
-                if (amount := OpColumn("time").amount(found[2])) and not amount.fault():
-                    self._run.one_value(key, "s", amount.value)
+            if self._tables and "Self " in line and ended:
+                self._sum(line)
+
+    def _sum(self, line: str) -> None:
+        """Add the sum in a line below a table, if it has one."""
+        found = _SUM.search(line)
+        amount = OpColumn("time").amount(found[2]) if found else None
+        if found and amount and not amount.fault():
+            table = "table" if self._tables == 1 else f"table#{self._tables}"
+            device = "cpu" if found[1] == "CPU" else "device"
+            self._run.one_value(Key.of(f"{table}.self_{device}_time", **self._labels), "s", amount.value)
 
     def close(self) -> None:
         """End the table: without its last rule it may have lost rows."""
@@ -184,9 +190,8 @@ class OpTable:
         numbers = [(column, cell) for column, cell in zip(header.columns, cells, strict=True) if column.kind != "text"]
         fitting = sum(column.fits(cell) for column, cell in numbers)
         if not cells[0] or 2 * fitting < len(numbers):
-            parts = re.split(r"\s{2,}", line.strip())
-            if sum(part[-1:] in ("s", "%") and CELL.fullmatch(part) is not None for part in parts) > 1:
-                self._run.say("error", "a row of the table cannot be read", at)  # it has two times or percentages
+            if _has_two_numbers(line):
+                self._run.say("error", "a row of the table cannot be read", at)
             return
         self._last_row = at
         self._run.table_row()
@@ -226,6 +231,12 @@ class OpTable:
             own_name = column.metric.replace("device", column.device.lower())  # `self_cuda_time`
             printed_as = f"{printed}.{own_name}" if column.device else None
             add_amounts(self._run, key, _BASE[column.kind], {**statistics, **count}, number, printed_as)
+
+
+def _has_two_numbers(line: str) -> bool:
+    """Return whether a line has two times or percentages, as the rows of a table have."""
+    parts = [part for part in re.split(r"\s{2,}", line.strip()) if part.endswith(("s", "%"))]
+    return sum(CELL.fullmatch(part) is not None for part in parts) > 1
 
 
 def read(file: InputFile) -> tuple[Run, ...]:

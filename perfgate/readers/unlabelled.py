@@ -8,10 +8,12 @@ the field, until it is among the `conditions` of the rules.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perfgate.core import Key, Problem, Run
@@ -39,7 +41,7 @@ _NAMES = (
     r"|world|model|name|type|kind|mode|status|path|file|host|hostname|user|year|month|day|hour|minute|second"
 )
 #: The conditions of every tool are not measured either; their names without the objects around them.
-_LAST_NAMES = {name.rpartition(".")[2] for fields in TABLE.values() for one in fields for name in one.names}
+_LAST_NAMES = {name.rpartition(".")[2] for fields in TABLE.values() for condition in fields for name in condition.names}
 _NOT_MEASURED = re.compile(rf"{_SETTINGS}|{_NAMES}|{'|'.join(sorted(map(re.escape, _LAST_NAMES)))}", re.IGNORECASE)
 #: Separates the words of a name.
 _WORDS = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
@@ -77,7 +79,7 @@ _NO_VALUE = re.compile(
 #: Names of whole numbers that are conditions; any other whole number may be a result.
 _SIZES = re.compile(r"(?:num|n|max)_\w*|\w*(?:_size|_len|_length|batch|shape|parallel|concurrency|degree)|[tpde]p")
 #: Known conditions: they are labels already, or do not matter (the number of requests at a given rate).
-_KNOWN = {name for fields in TABLE.values() for one in fields for name in one.names}
+_KNOWN = {name for fields in TABLE.values() for condition in fields for name in condition.names}
 
 
 def unlabelled_fields(record: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, str]]:
@@ -114,15 +116,21 @@ def with_mixed_refused(runs: Sequence[Run]) -> tuple[Run, ...]:
     for at, run in enumerate(runs if len(runs) > 1 else ()):
         if not run.unlabelled:
             continue
-        keys = [(run.format, one.key) for one in run.series]
-        others = {id(other): other for key in keys if (other := first.setdefault(key, run)) is not run}
-        for other in others.values():
-            names = [name for name in differences(other.unlabelled, run.unlabelled) if name != HEADING]
-            if names and other.source != run.source:  # the reader has compared the runs of one file
-                problem = mixed(names[0], other.unlabelled[names[0]], run.unlabelled[names[0]], other.name, run.source)
-                changed = replace(run, problems=(*run.problems, problem))
-                return (*runs[:at], changed, *runs[at + 1 :])
+        earlier = [first.setdefault((run.format, series.key), run) for series in run.series]
+        for other in {id(one): one for one in earlier}.values():
+            if problem := _mixed_with(other, run):
+                return (*runs[:at], replace(run, problems=(*run.problems, problem)), *runs[at + 1 :])
     return tuple(runs)
+
+
+def _mixed_with(other: Run, run: Run) -> Problem | None:
+    """Return the error if a run differs from a run before, in a field other than the heading; None if it does not."""
+    if other.source == run.source:
+        return None  # the reader has compared the runs of one file
+    names = [name for name in differences(other.unlabelled, run.unlabelled) if name != HEADING]
+    if not names:
+        return None
+    return mixed(names[0], other.unlabelled[names[0]], run.unlabelled[names[0]], other.name, run.source)
 
 
 def mixed(name: str, before: str, here: str, where: str, source: str, line: int | None = None) -> Problem:
@@ -139,27 +147,31 @@ def as_sweep(runs: Sequence[Run], more: Collection[str] = ()) -> tuple[Run, ...]
     them belongs to the n-th joined run. Fields in the table of conditions of the format, and in `more`, are labels in
     any case.
     """
-    every = [*dict.fromkeys(name for run in runs for name in run.unlabelled)]
-    names = [name for name in every if len({run.unlabelled.get(name, "") for run in runs}) > 1]
-    always = {field.label for field in TABLE.get(runs[0].format, ())} if runs else set[str]()
-    names += [name for name in every if name not in names and (name in always or name in more)]
+    names = _condition_names(runs, more)
     if not names:
         return tuple(runs)
-    found: list[Run] = []
-    seen: list[set[tuple[str, ...]]] = []  # the values of the fields that each joined run has
+    joined: list[Run] = []
+    times: Counter[tuple[str, ...]] = Counter()  # how many runs had these values of the fields
     for run in runs:
-        own = tuple(run.unlabelled.get(name, "") for name in names)
-        at = next((at for at, known in enumerate(seen) if own not in known), len(seen))
-        labelled = with_labels(run, {name: value for name, value in zip(names, own, strict=True) if value})
-        if at == len(seen):
-            seen.append({own})
-            found.append(labelled)
-        else:
-            seen[at].add(own)
-            one = found[at]
-            problems = (*one.problems, *(problem for problem in labelled.problems if problem not in one.problems))
-            found[at] = replace(one, series=(*one.series, *labelled.series), problems=problems)
-    return tuple(replace(run, part=at if len(found) > 1 else None) for at, run in enumerate(found, 1))
+        values = tuple(run.unlabelled.get(name, "") for name in names)
+        labelled = with_labels(run, {name: value for name, value in zip(names, values, strict=True) if value})
+        part = times[values]
+        times[values] += 1
+        if part == len(joined):
+            joined.append(labelled)
+            continue
+        before = joined[part]
+        problems = (*before.problems, *(problem for problem in labelled.problems if problem not in before.problems))
+        joined[part] = replace(before, series=(*before.series, *labelled.series), problems=problems)
+    return tuple(replace(run, part=at if len(joined) > 1 else None) for at, run in enumerate(joined, 1))
+
+
+def _condition_names(runs: Sequence[Run], more: Collection[str]) -> list[str]:
+    """Return the unlabelled fields that become labels: those that differ, then those that always do."""
+    every = [*dict.fromkeys(name for run in runs for name in run.unlabelled)]
+    different = [name for name in every if len({run.unlabelled.get(name, "") for run in runs}) > 1]
+    always = {*more, *(condition.label for run in runs[:1] for condition in TABLE.get(run.format, ()))}
+    return different + [name for name in every if name in always and name not in different]
 
 
 def with_labels(run: Run, labels: Mapping[str, str]) -> Run:
@@ -187,11 +199,10 @@ _VARYING = re.compile(
 _MOST_HEADINGS = 1000
 
 
-class Headings:
+class Headings(Struct):
     """The headings of a text so far, by their lines."""
 
-    def __init__(self) -> None:
-        self._found: dict[int, str] = {}
+    _found: dict[int, str] = field(default_factory=dict)
 
     def look(self, number: int, line: bytes) -> bool:
         """Keep a line if it is a heading, and return whether it is one."""

@@ -22,6 +22,8 @@ from perfgate.readers.values import cells_of, number
 
 #: The number of members of a longer list of objects that are examined, evenly spread.
 _MEMBERS = 1000
+#: In the name of a benchmark or a file, unlike in that of a field.
+_NO_FIELD = re.compile(r"[/:\[(]")
 #: The characters of a name that are kept.
 _LONGEST = 80
 
@@ -34,32 +36,38 @@ class UnreadFields:
 
     def __init__(self, read: Collection[Path], beside: str, most: int) -> None:
         self._read, self._beside = read, beside
-        #: If there may be more: the fields in which some numbers were read, as paths without indices.
+        #: If there may be more: the fields in which some numbers were read.
         many = read if len(read) >= most else ()
-        self._names = {".".join([key for key in path if type(key) is str]) for path in many}
+        self._names = {_name_of(path) for path in many}
         self.found: Counter[str] = Counter()
         self.is_estimate = False
 
-    def walk(self, data: Any, path: Path = (), name: str = "", weight: int = 1) -> None:
-        """Count the numbers of a value and of its members.
+    def walk(self, data: Any, path: Path = (), weight: int = 1) -> None:
+        """Count the numbers of the value at a path, and of its members.
 
-        `data`: the value. `path`, `name`: where it is; a name has no indices. `weight`: the number of members of the
-        list that it represents.
+        `weight`: the number of members of a list that it represents.
         """
         if path in self._read:
             return
         if isinstance(data, dict):
             for key, value in data.items():
-                is_field = not any(sign in key for sign in "/:[(")  # and not the name of a benchmark or a file
+                is_field = not _NO_FIELD.search(key)
                 if not is_unmeasured(key, self._beside, is_field=is_field):
-                    self.walk(value, (*path, key), f"{name}.{key}" if name else key, weight)
+                    self.walk(value, (*path, key), weight)
         elif isinstance(data, list):
             every = max(1, len(data) // _MEMBERS)
             self.is_estimate = self.is_estimate or every > 1
             for index in range(0, len(data), every):
-                self.walk(data[index], (*path, index), name, weight * min(every, len(data) - index))
-        elif name not in self._names and _is_number(data):
-            self.found[name[:_LONGEST]] += weight
+                self.walk(data[index], (*path, index), weight * min(every, len(data) - index))
+        elif _is_number(data):
+            name = _name_of(path)
+            if name not in self._names:
+                self.found[name[:_LONGEST]] += weight
+
+
+def _name_of(path: Path) -> str:
+    """Return the name of the numbers at a path: its keys without indices."""
+    return ".".join([key for key in path if type(key) is str])
 
 
 def _is_number(value: object) -> bool:
@@ -118,18 +126,17 @@ class _Kind(Struct):
     examples: dict[int, str] = field(default_factory=dict)
 
 
-class UnreadLines:
+class UnreadLines(Struct):
     """The lines of a file: kept while they are read, examined at the end."""
 
-    def __init__(self) -> None:
-        #: The numbers that were read in each line that is kept.
-        self.read: dict[int, list[float]] = {}
-        self.is_estimate = False
-        #: The header of each table of cells with a separator, by the line that it is on.
-        self.headers: dict[int, tuple[Sequence[str], str]] = {}
-        self.headings = Headings()
-        self._kinds: dict[bytes, _Kind] = {}
-        self._blocks = 0
+    #: The numbers that were read in each line that is kept.
+    read: dict[int, list[float]] = field(default_factory=dict)
+    is_estimate: bool = False
+    #: The header of each table of cells with a separator, by the line that it is on.
+    headers: dict[int, tuple[Sequence[str], str]] = field(default_factory=dict)
+    headings: Headings = field(default_factory=Headings)
+    _kinds: dict[bytes, _Kind] = field(default_factory=dict)
+    _blocks: int = 0
 
     def keep(self, text: bytes, numbers: Sequence[int]) -> list[int]:
         """Keep some lines of a block, before the reader gets them; return their numbers."""
@@ -140,15 +147,16 @@ class UnreadLines:
             self.is_estimate = True
             return kept
         lines = text.split(b"\n")
-        bare = text.translate(None, _DIGITS).split(b"\n")
-        for at, line, letters in zip(numbers, lines, bare, strict=False):
+        without_digits = text.translate(None, _DIGITS).split(b"\n")
+        for at, line, letters in zip(numbers, lines, without_digits, strict=False):
             kind = self._kinds.get(letters)
-            if kind is None or kind.is_heading:
-                is_heading = self.headings.look(at, line)
             if kind is None:
-                if len(self._kinds) >= _KINDS or len(letters) == len(line):  # without digits
+                is_heading = self.headings.look(at, line)
+                if len(self._kinds) >= _KINDS or len(letters) == len(line):  # a line without digits
                     continue
                 kind = self._kinds[letters] = _Kind(is_heading)
+            elif kind.is_heading:
+                self.headings.look(at, line)
             kind.count += weight
             if len(kind.examples) < _EXAMPLES and len(line) <= _LONGEST_LINE:
                 kind.examples[at] = line.decode("utf-8", "replace")
@@ -172,26 +180,32 @@ class UnreadLines:
         pattern of names that are not measurements. `elsewhere`: lines that are examined as JSON.
         """
         counts: Counter[str] = Counter()
-        of_runs: Collection[str] | None = None
         for kind in self._kinds.values():
-            left: list[list[str]] = []
-            for at, text in kind.examples.items():
-                read = self.read.get(at)  # None after `tell`; if empty, only names and units that measure count
-                if read is None or not (read or _MEASURES.search(text)) or any(at in lines for lines in elsewhere):
-                    continue
-                names = _left(self._numbers_in(at, text), read, (), beside)
-                if names:
-                    of_runs = known() if of_runs is None else of_runs
-                    names = _left(self._numbers_in(at, text), read, of_runs, beside)
-                left.append(names)
-                if read and not names:  # so the reader reads lines of this kind completely
-                    left = []
-                    break
-            # the usual line of this kind: in another one, a number may equal one that was read by chance
-            median = sorted(left, key=len)[len(left) // 2] if left else []
-            for name in median:
+            lines = [at for at in kind.examples if not any(at in others for others in elsewhere)]
+            for name in self._usual_names(kind, lines, known, beside):
                 counts[name] += kind.count
         return counts
+
+    def _usual_names(
+        self, kind: _Kind, lines: Iterable[int], known: Callable[[], Collection[str]], beside: str
+    ) -> list[str]:
+        """Return the names of the numbers that were not read in the usual line of a kind, of these lines.
+
+        In a line that is not the usual one, a number may equal one that was read by chance.
+        """
+        left: list[list[str]] = []
+        for at in lines:
+            text, read = kind.examples[at], self.read.get(at)
+            if read is None or not (read or _MEASURES.search(text)):
+                continue  # all of it was read (`tell`), or nothing, and no name or unit measures
+            names = _left(self._numbers_in(at, text), read, (), beside)
+            if names:
+                names = _left(self._numbers_in(at, text), read, known(), beside)
+            if read and not names:
+                return []  # the reader reads lines of this kind completely
+            left.append(names)
+        left.sort(key=len)
+        return left[len(left) // 2] if left else []
 
     def _numbers_in(self, at: int, line: str) -> Iterable[NumberInLine]:
         """Return the numbers in a line; in a row of cells each has the name of its column."""
@@ -211,23 +225,24 @@ def _left(numbers: Iterable[NumberInLine], read: Sequence[float], known: Collect
     it needs a name or a unit that measures.
     """
     rest = Counter(map(digits, read))
-    found: list[tuple[str, bool, bool]] = []
     is_partly_read = bool(read)
+    told: list[str] = []
+    measured: list[str] = []
     for name, is_named, printed, unit in numbers:
         own = digits(float(printed.replace(",", "")))
         if rest[own]:
             rest[own] -= 1
         elif unit == "percentile":
             continue  # `99.9 percentile latency: 5 ms`
-        # Known numbers were read on another line. A whole one may be so by chance, so it is passed over, and does not
-        # show that the reader reads this line.
-        elif own in known and "." in printed:
-            is_partly_read = True
-        elif own not in known and not is_unmeasured(name, beside):
-            has_unit = bool(_MEASURES.search(name) or (unit and _MEASURES.search(f" {unit} ")))
-            # a share without a name of its own, as in `69.83GiB(88.19%)`, does not count
-            found.append((name, has_unit, is_named or ("." in printed and unit != "%")))
-    return [name for name, has_unit, is_told in found if (is_told if is_partly_read else has_unit)]
+        elif own in known:
+            # It was read on another line. A whole number may be so by chance: it does not show that this line is read.
+            is_partly_read = is_partly_read or "." in printed
+        elif not is_unmeasured(name, beside):
+            if is_named or ("." in printed and unit != "%"):  # not `69.83GiB(88.19%)`, a share without a name
+                told.append(name)
+            if _MEASURES.search(name) or (unit and _MEASURES.search(f" {unit} ")):
+                measured.append(name)
+    return told if is_partly_read else measured
 
 
 def numbers_in(line: str) -> Iterator[NumberInLine]:

@@ -23,6 +23,7 @@ _NUMBER = re.compile(r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?|nan|inf(?:i
 #: Units in which a single negative number can be true: changes of memory; losses, rewards and the like. In a list
 #: (`measured`), it can be true in every unit but s.
 _SIGNED = ("1", "B")
+_DECODER = json.JSONDecoder()
 #: A JSON list, or one that is decoded as numbers.
 Items: TypeAlias = "Sequence[object] | npt.NDArray[np.float64]"
 Scaled = TypeVar("Scaled", float, npt.NDArray[np.float64])
@@ -110,6 +111,15 @@ def shown(value: object) -> str:
         return "a list or object"
     text = json.dumps(value)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+def leading_json(text: str) -> Any:
+    """Return the JSON value that a text begins with, whatever another program printed behind it; None without one."""
+    try:
+        value, _ = _DECODER.raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        return None
+    return value
 
 
 def mapping(value: object) -> Mapping[str, Any]:

@@ -151,24 +151,29 @@ def _add(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path)
     load = f" with {show_labels(labels)}" if labels else ""
     if result.get("completed") == 0:
         run.say("error", "no request was completed", detail=load)
-    # A request failed if it has an error, or no token: then its time to the first one is 0.
-    ttfts = items(result.get("ttfts"))
-    failed = {index for index, error in enumerate(items(result.get("errors"))) if error}
-    failed |= {index for index, time in enumerate(ttfts) if time == 0}
-    if failed:
-        run.say("warning", f"{len(failed)} requests failed; left out of ttft and itl", detail=load)
-    completed = result.get("completed")
+    ttfts, completed = items(result.get("ttfts")), result.get("completed")
     if ttfts and isinstance(completed, int) and len(ttfts) < completed:
         count = f"{len(ttfts)} requests have a time to the first token, but {completed} were completed"
         run.say("warning", count, detail=load)
+    _add_requests(run, result, labels, path, load)
+
+
+def _add_requests(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path, load: str) -> None:
+    """Add the lists of times, with a member for each request: its one time, or a list of its times (`itls`)."""
+    # A request failed if it has an error, or no token: then its time to the first one is 0.
+    failed = {index for index, error in enumerate(items(result.get("errors"))) if error}
+    failed |= {index for index, time in enumerate(items(result.get("ttfts"))) if time == 0}
+    if failed:
+        run.say("warning", f"{len(failed)} requests failed; left out of ttft and itl", detail=load)
     for name, metric in _LISTS:
-        for index, member in enumerate(items(result.get(name))):
+        for index, times in enumerate(items(result.get(name))):
             if index in failed and metric != "latency":
                 continue
-            # A request has one time, or a list of them (`itls`); each with the end of its path.
-            times = [((at,), time) for at, time in enumerate(member)] if isinstance(member, list) else [((), member)]
-            for end, time in times:
-                run.sample(Key(metric, labels), "s", time, (*path, name, index, *end))
+            place = (*path, name, index)
+            if not isinstance(times, list):
+                run.sample(Key(metric, labels), "s", times, place)
+            for at, time in enumerate(items(times)):
+                run.sample(Key(metric, labels), "s", time, (*place, at))
 
 
 def _steady(run: RunBuilder, result: Mapping[str, Any], labels: Labels, path: Path) -> None:

@@ -39,7 +39,7 @@ from msgspec import Struct, field
 from perfgate.core.resource_limits import OverLimit
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder
 from perfgate.readers.step_work import Event, Steps, add_work
-from perfgate.readers.trackers import DamagedError, fields, message_of, signed, text_of
+from perfgate.readers.trackers import DamagedError, fields, message_of, messages, signed, text_of
 
 NAME = "xplane"
 METRICS = (
@@ -88,6 +88,15 @@ class _Plane(Struct):
         """Return the text of a stat, or the name whose id it has instead."""
         return text_of(stat[5]) if 5 in stat else self.stats.get(_integer(stat.get(7)), "")
 
+    def own_texts(self, name: str) -> list[str]:
+        """Return the texts of the plane's own stats of this name that are not empty."""
+        stats = [dict(fields(message)) for message in self.own_stats]
+        return [text for stat in stats if self.name_of(stat) == name and (text := self.text(stat))]
+
+    def name_of(self, stat: Mapping[int, int | bytes]) -> str:
+        """Return the name of a stat; empty if it is unknown."""
+        return self.stats.get(_integer(stat.get(1)), "")
+
 
 class _Line(Struct):
     """A line of a plane: its device (None: the host), its name, and its events in order of time."""
@@ -117,14 +126,12 @@ def read(file: InputFile) -> tuple[Run, ...]:
         message = file.limits.beyond("document_bytes", "this profile is larger")
         raise OverLimit(file.problem("error", f"{message}; or profile fewer steps"))
     try:
-        planes = [_plane(message_of(value)) for number, value in fields(data) if number == 1]
+        planes = [_plane(message) for message in messages(data, 1)]
         lines = [_line(plane, line) for plane in planes for line in plane.lines]
         _add(run, lines)
-        for plane in planes:
-            for stat in (dict(fields(message)) for message in plane.own_stats):
-                is_type = plane.stats.get(_integer(stat.get(1))) == _DEVICE_TYPE and _DEVICE.match(plane.name)
-                if is_type and (text := plane.text(stat)):
-                    run.facts.setdefault("gpu", text[:_LONGEST])
+        types = [text for plane in planes if _DEVICE.match(plane.name) for text in plane.own_texts(_DEVICE_TYPE)]
+        if types:
+            run.facts["gpu"] = types[0][:_LONGEST]
     except DamagedError as damage:
         run.say("error", f"the profile is damaged or cut off, and cannot be read: {damage}")
     return (run.run(),)
@@ -199,7 +206,7 @@ def _event(plane: _Plane, message: bytes, wanted: set[int]) -> Event:
             event.duration = _integer(value)
         elif number == 4 and wanted:
             stat = dict(fields(message_of(value)))
-            name = plane.stats.get(_integer(stat.get(1)))
+            name = plane.name_of(stat)
             if name == _STEP_NUM:
                 event.step = _number(stat)
             elif name == _CORRELATION:
@@ -249,14 +256,15 @@ def _add_events(run: RunBuilder, lines: Sequence[_Line], steps: Steps) -> None:
     for line in lines:
         ends: dict[str, int] = {}
         for event in line.events:
-            family = line.family(event)
-            index = steps.of(event.start) if steps.starts else None
+            family, index = line.family(event), steps.of(event.start)
+            is_outside = index is None and steps.starts
             is_inner = event.start < ends.get(event.name, 0)  # in a call of the same name
-            if family and not is_inner and (index is not None or not steps.starts):
-                ends[event.name] = event.start + event.duration
-                name = "step.device_time" if family == "step" else f"{family}.{_short(event.name, family)}"
-                step = None if index is None else steps.numbers[index]
-                found.append((event.start, _key(name, line.device), event.duration, step))
+            if not family or is_outside or is_inner:
+                continue
+            ends[event.name] = event.start + event.duration
+            name = "step.device_time" if family == "step" else f"{family}.{_short(event.name, family)}"
+            step = None if index is None else steps.numbers[index]
+            found.append((event.start, _key(name, line.device), event.duration, step))
     for _, key, duration, step in sorted(found, key=lambda one: one[0]):
         run.sample(key, "s", duration, None, per=_PS, step=step)
 
@@ -273,12 +281,12 @@ def _add_compute(run: RunBuilder, lines: Sequence[_Line], steps: Steps) -> None:
     """Add for each step and device how long at least one operation or kernel ran; calls may overlap."""
     spans: dict[str | None, list[tuple[int, int]]] = {}
     for line in lines if steps.starts else ():
-        for event in line.events:
-            if line.family(event) in ("op", "kernel"):
-                spans.setdefault(line.device, []).append((event.start, event.start + event.duration))
-    for device, own in spans.items():
+        work = [event for event in line.events if line.family(event) in ("op", "kernel")]
+        if work:
+            spans.setdefault(line.device, []).extend((event.start, event.start + event.duration) for event in work)
+    for device, of_device in spans.items():
         busy, last = [0] * len(steps.numbers), 0
-        for start, end in sorted(own):
+        for start, end in sorted(of_device):
             index = steps.of(start)
             if index is not None and end > last:
                 busy[index] += end - max(start, last)

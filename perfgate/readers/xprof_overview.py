@@ -23,7 +23,7 @@ The type of the device is the fact `gpu`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfgate.core import Key, Run
@@ -71,8 +71,7 @@ def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, A
     # Each cell is `{"v": value}`; the first one of a row names the step: `train 1`.
     rows = [items(mapping(row).get("c")) for row in _list(run, table, (*path, "rows"))]
     cells = [[mapping(cell).get("v") for cell in row] for row in rows]
-    named = [_STEP.fullmatch(str(row[0])) if row else None for row in cells]
-    steps = [int(found[1]) if found else index for index, found in enumerate(named)]
+    steps = [_step(row, index) for index, row in enumerate(cells)]
     for at, column in enumerate(columns):
         found = _TIME.fullmatch(column)
         values = [row[at] if at < len(row) else None for row in cells]
@@ -82,14 +81,22 @@ def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, A
             places = [(*path, "rows", index, "c", at, "v") for index in range(len(values))]
             run.samples(Key(f"step.{name}"), "s", values, places.__getitem__, per=1000, steps=steps)
     if "stepTimeMs" not in columns:
-        statistics = {
-            name: (_number(properties[f"steptime_ms_{printed}"]), (*path, "p", f"steptime_ms_{printed}"))
-            for printed, name in _SUMMARY
-            if f"steptime_ms_{printed}" in properties
-        }
-        Target(run, Key("step.time"), "s", per=1000).aggregate(statistics)
-    if "stepTimeMs" in columns and not rows:
+        _summary(run, properties, (*path, "p"))
+    elif not rows:
         run.say("error", "the table of steps has no row: the profile has no step", path)
+
+
+def _step(row: Sequence[object], index: int) -> int:
+    """Return the number of the step of a row, or else its index."""
+    found = _STEP.fullmatch(str(row[0])) if row else None
+    return int(found[1]) if found else index
+
+
+def _summary(run: RunBuilder, properties: Mapping[str, Any], path: Path) -> None:
+    """Add the statistics of all steps."""
+    printed = {name: f"steptime_ms_{words}" for words, name in _SUMMARY}
+    found = {name: (_number(properties[text]), (*path, text)) for name, text in printed.items() if text in properties}
+    Target(run, Key("step.time"), "s", per=1000).aggregate(found)
 
 
 def _list(run: RunBuilder, table: Mapping[str, Any], path: Path) -> list[Any]:

@@ -151,18 +151,22 @@ class _Log:
         elif not ended:
             run.say("warning", "a block of results has no end: rows may be missing", self.begun)
         for name, (text, line) in self.rows.items():
-            if found := _TIME.fullmatch(name):
-                if time := _TIMES.get(found[2].lower()):
-                    run.value(Key(f"{found[1].lower()}_{time}", labels), "s", text, line, per=1000)
-            elif known := _ROWS.get(name):
-                metric = known.metric
-                if "Backend" in self.rows:
-                    metric = _SGLANG.get(metric, metric)
-                run.value(Key(metric, labels), known.unit, text, line)
+            if known := self._known(name):
+                run.value(Key(known.metric, labels), known.unit, text, line, per=known.per)
         if self.rows.get("Successful requests", ("",))[0] == "0":
             load = f" with {show_labels(labels)}" if labels else ""
             run.say("error", "no request was completed", self.begun, load)
         self.rows, self.begun = {}, None
+
+    def _known(self, name: str) -> Field | None:
+        """Return the metric of a row of the open block, and its unit; None for other rows."""
+        if found := _TIME.fullmatch(name):
+            time = _TIMES.get(found[2].lower())
+            return Field(f"{found[1].lower()}_{time}", "s", 1000) if time else None
+        known = _ROWS.get(name)
+        if known and "Backend" in self.rows:
+            return known._replace(metric=_SGLANG.get(known.metric, known.metric))
+        return known
 
     def _fields(self) -> dict[str, object]:
         """Return what else may be a condition of the open block: the arguments, and words in its rows."""

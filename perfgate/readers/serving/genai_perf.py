@@ -136,20 +136,30 @@ def _records(file: InputFile) -> Run:
     """Return the run of a file with a record for each request."""
     run, failed, first = RunBuilder(file, NAME), 0, 0
     for number, line, _, ended in file.lines():
-        loaded = load_json(line, file.name, finite=False) if line.strip() else None
-        if loaded and not loaded.problems and isinstance(loaded.data, dict):
-            if loaded.data.get("error") or mapping(loaded.data.get("metadata")).get("was_cancelled") is True:
-                failed, first = failed + 1, first or number
-                continue
-            for name, metric in mapping(loaded.data.get("metrics")).items():
-                if name not in _NOT_METRICS and isinstance(metric, dict) and "value" in metric:
-                    unit, per = _unit(metric.get("unit"))
-                    for value in metric["value"] if isinstance(metric["value"], list) else [metric["value"]]:
-                        run.sample(Key(name), unit, value, number, per=per)
-        elif loaded and ended:
-            run.say("error", "a record cannot be read", number, f": {line.strip()[:80]!r}")
-        elif loaded:
-            run.say("warning", "the last record is cut off; left out", number)
+        if not line.strip():
+            continue
+        loaded = load_json(line, file.name, finite=False)
+        record = loaded.data
+        if loaded.problems or not isinstance(record, dict):
+            if ended:
+                run.say("error", "a record cannot be read", number, f": {line.strip()[:80]!r}")
+            else:
+                run.say("warning", "the last record is cut off; left out", number)
+        elif record.get("error") or mapping(record.get("metadata")).get("was_cancelled") is True:
+            failed, first = failed + 1, first or number
+        else:
+            _record(run, mapping(record.get("metrics")), number)
     if failed:
         run.say("warning", f"{failed} requests failed; left out", first)
     return run.run()
+
+
+def _record(run: RunBuilder, metrics: Mapping[str, Any], line: int) -> None:
+    """Add the metrics of one request: each a number, or a list of numbers."""
+    for name, metric in metrics.items():
+        if name in _NOT_METRICS or not isinstance(metric, dict) or "value" not in metric:
+            continue
+        unit, per = _unit(metric.get("unit"))
+        values = metric["value"]
+        for value in values if isinstance(values, list) else [values]:
+            run.sample(Key(name), unit, value, line, per=per)

@@ -59,14 +59,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
 def _benchmark(run: RunBuilder, benchmark: Mapping[str, Any], labels: Labels, place: Path) -> None:
     metrics = mapping(benchmark.get("metrics"))
     for name, metric in metrics.items():
-        successful = mapping(metric).get("successful")
-        if isinstance(successful, dict) and "mean" in successful:
-            unit, per = ("s", 1.0) if name == "request_latency" else unit_of_name(name)
-            at = (*place, "metrics", name, "successful")
-            run.file.coverage.mark(run.json, (*at, "percentiles"), None)  # they are read below, as if beside the mean
-            if successful.get("count") != 0:
-                statistics = {**successful, **mapping(successful.get("percentiles"))}
-                Target(run, Key(name.removesuffix("_ms"), labels), unit, per).statistics(statistics, at)
+        successful = mapping(mapping(metric).get("successful"))
+        if "mean" in successful:
+            _add_statistics(run, name, successful, labels, (*place, "metrics", name, "successful"))
     if "duration" in benchmark:
         Target(run, Key("duration", labels), "s").value(benchmark["duration"], (*place, "duration"))
     place = (*place, "metrics") if "request_totals" in metrics else place  # versions differ
@@ -77,3 +72,12 @@ def _benchmark(run: RunBuilder, benchmark: Mapping[str, Any], labels: Labels, pl
             Target(run, Key(f"requests.{status}", labels), "1").value(totals[status], at)
     if totals.get("successful") == 0:
         run.say("error", "no request was successful", place, f" with {show_labels(labels)}")
+
+
+def _add_statistics(run: RunBuilder, name: str, successful: Mapping[str, Any], labels: Labels, place: Path) -> None:
+    run.file.coverage.mark(run.json, (*place, "percentiles"), None)  # they are read below, as if beside the mean
+    if successful.get("count") == 0:
+        return
+    unit, per = ("s", 1.0) if name == "request_latency" else unit_of_name(name)
+    statistics = {**successful, **mapping(successful.get("percentiles"))}
+    Target(run, Key(name.removesuffix("_ms"), labels), unit, per).statistics(statistics, place)

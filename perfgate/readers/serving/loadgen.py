@@ -20,10 +20,21 @@ a log without a result. A run for accuracy has no performance.
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Mapping
 
-from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, checked, labels_of
+from perfgate.readers.kit import (
+    Format,
+    InputFile,
+    Key,
+    Run,
+    RunBuilder,
+    Runs,
+    checked,
+    labels_of,
+    leading_json,
+    mapping,
+)
 
 NAME = "mlperf-inference"
 METRICS = (
@@ -70,7 +81,6 @@ _IN_SUMMARY = {printed: name for name, printed in _RATES.items()}
 #: The settings of a test, by their names in the summary and in the detailed log.
 _SETTINGS = {"Scenario": "scenario", "SUT name": "sut", "target_qps": "target_qps", "Mode": "mode"}
 _SETTINGS_IN_DETAIL = {"effective_scenario": "scenario", "sut_name": "sut", "effective_test_mode": "mode"}
-_DECODER = json.JSONDecoder()
 
 
 class _LogRun(RunBuilder):
@@ -96,19 +106,13 @@ class _LogRun(RunBuilder):
 
     def run(self, part: int | None = None) -> Run:
         settings = self.settings
-        self.unlabelled |= {"sut": settings["sut"]} if settings["sut"] else {}
+        if settings["sut"]:
+            self.unlabelled["sut"] = settings["sut"]
         labels = labels_of(self.file, NAME, {name: settings[name] for name in ("scenario", "target_qps")})
         for name, (value, line) in self.rates.items():
             self.value(Key(name, labels), "1/s", value, line)
         for name, statistics in self.latencies.items():
-            found = {}
-            for statistic, (value, line) in statistics.items():
-                parsed, fault = checked(value, "s")
-                if fault:
-                    self.refuse(Key(name, labels), f"{statistic}: {fault}", line)
-                else:
-                    found[statistic] = parsed / 1e9
-            self.aggregate(Key(name, labels), "s", found)
+            self._add_latency(Key(name, labels), statistics)
         if self.title and not self.ended:
             self.say("error", "the summary is cut off: it does not end with the parameters of the test", self.title)
         if self.valid is False:
@@ -118,6 +122,17 @@ class _LogRun(RunBuilder):
         if "Accuracy" in settings["mode"]:
             self.say("error", "this is the log of a run for accuracy, which measures no performance")
         return super().run(part)
+
+    def _add_latency(self, key: Key, printed: Mapping[str, tuple[object, int]]) -> None:
+        """Add the statistics of a latency, printed in ns, each with its line."""
+        statistics = {}
+        for name, (value, line) in printed.items():
+            parsed, fault = checked(value, "s")
+            if fault:
+                self.refuse(key, f"{name}: {fault}", line)
+            else:
+                statistics[name] = parsed / 1e9
+        self.aggregate(key, "s", statistics)
 
     def latency(self, metric: str, name: str | None, percent: str | None, value: object, line: int) -> None:
         """Keep a statistic of a metric: by its name, or a percentile."""
@@ -161,26 +176,30 @@ def _summary(run: _LogRun, name: str, text: str, line: int) -> None:
 
 def _detail(runs: Runs[_LogRun], text: str, line: int) -> None:
     """Read one record of the detailed log; its keys are results and settings."""
-    try:
-        record, _ = _DECODER.raw_decode(text)
-    except (ValueError, RecursionError):
+    record = leading_json(text)
+    if record is None:
         runs.run.say("error", "a record cannot be read", line, f": {text[:80]!r}")
-        return
-    key, value = (str(record.get("key", "")), record.get("value")) if isinstance(record, dict) else ("", None)
+    key, value = str(mapping(record).get("key", "")), mapping(record).get("value")
     if key == "loadgen_version":
         runs.banner(line)
         runs.run.begun = line
     run = runs.run
     if key in _SETTINGS_IN_DETAIL:
         run.settings[_SETTINGS_IN_DETAIL[key]] = str(value)
-    elif key == f"effective_{run.settings['scenario'].lower()}_target_qps" or key == "effective_target_qps":
+    elif key in ("effective_target_qps", f"effective_{run.settings['scenario'].lower()}_target_qps"):
         run.settings["target_qps"] = f"{value:g}" if isinstance(value, int | float) else str(value)
     elif key == "result_validity":
         run.valid, run.line = value == "VALID", line
     elif key == "result_invalid_reason":
         run.reason = " ".join(str(value).split())[:300]
-    # The detailed log has `_per_sec` and `_per_second`.
-    elif key.startswith("result_") and (rate := re.sub("_sec$", "_second", key[len("result_") :])) in _RATES:
+    elif key.startswith("result_"):
+        _result(run, key, value, line)
+
+
+def _result(run: _LogRun, key: str, value: object, line: int) -> None:
+    """Read a result of the detailed log: a rate, or a statistic of a latency."""
+    rate = re.sub("_sec$", "_second", key.removeprefix("result_"))  # the log has `_per_sec` and `_per_second`
+    if rate in _RATES:
         run.rates.setdefault(rate, (value, line))
     elif found := _KEY.fullmatch(key):
         kind, end = found[1] or "", found[4] or ""

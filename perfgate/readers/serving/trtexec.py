@@ -121,6 +121,13 @@ class _LogRun(RunBuilder):
         self.title = ""
         self.below: dict[str, tuple[int, dict[str, str]]] = {}
 
+    def row_below(self, name: str, text: str, line: int) -> None:
+        """Keep a statistic below the last title."""
+        rows = self.below.setdefault(self.title, (line, {}))[1]
+        if name in rows:
+            self.say("error", f"the {name} below {self.title} {AGAIN}", line)
+        rows.setdefault(name, f"{name} = {text}")
+
     def run(self, part: int | None = None) -> Run:
         for title, (line, rows) in self.below.items():
             _times(self, Key(_TIMES[title], self.labels), ", ".join(rows.values()), line)
@@ -158,16 +165,12 @@ def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
     elif found := _TITLE.fullmatch(line):
         run.title = found[1]
     elif run.title and (found := _BELOW.fullmatch(line)):
-        name = f"percentile({found[3]})" if found[3] else found[1]
-        rows = run.below.setdefault(run.title, (number, {}))[1]
-        if name in rows:
-            run.say("error", f"the {name} below {run.title} {AGAIN}", number)
-        rows.setdefault(name, f"{name} = {found[2]}")
+        run.row_below(f"percentile({found[3]})" if found[3] else found[1], found[2], number)
     elif found := _VALUE.fullmatch(line):
         _value(run, found[1], found[2], number)
-    elif "Precision: " in line and (found := _PRECISION.fullmatch(line)):
+    elif found := _PRECISION.fullmatch(line):
         run.labels = labels_of(run.file, NAME, {"precision": found[1]})
-    elif (": " in line) and (found := _FACTS.fullmatch(line)):
+    elif found := _FACTS.fullmatch(line):
         name, value = ("gpu", found[2]) if found[1] else ("tensorrt", found[4])
         run.fact(name, value.strip(), number)
 

@@ -92,6 +92,13 @@ def message_of(value: int | bytes) -> bytes:
     raise DamagedError("a field is a number instead of a message")
 
 
+def messages(message: bytes, number: int) -> Iterator[bytes]:
+    """Yield the messages in the fields with this number. Raises DamagedError."""
+    for field, value in fields(message):
+        if field == number:
+            yield message_of(value)
+
+
 def text_of(value: int | bytes) -> str:
     """Return the text of a field."""
     return message_of(value).decode("utf-8", "replace")

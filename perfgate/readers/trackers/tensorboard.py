@@ -20,7 +20,7 @@ program that was killed leaves one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from perfgate.readers.kit import Format, InputFile, Run, RunBuilder
 from perfgate.readers.trackers import (
@@ -31,6 +31,7 @@ from perfgate.readers.trackers import (
     float_of,
     masked_crc32c,
     message_of,
+    messages,
     signed,
     text_of,
 )
@@ -49,41 +50,52 @@ _LISTS = {5: "<f", 6: "<d"}
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
-    run, stream, number = RunBuilder(file, NAME), ByteStream(file), 0
+    run = RunBuilder(file, NAME)
     scalars = Scalars(run)
-    while head := stream.take(12):
-        number += 1
-        length, check = struct.unpack("<QI", head) if len(head) == 12 else (0, 0)
-        if len(head) == 12 and masked_crc32c(head[:8]) != check:
-            run.say("error", f"the length of record {number} is damaged; everything behind it is missing")
-            break
-        if length > file.limits.document_bytes:
-            run.say("error", file.limits.beyond("document_bytes", f"record {number} is larger"))
-            break
-        body = stream.take(length + 4)
-        if len(head) < 12 or len(body) < length + 4:
-            run.say("warning", f"the last record ({number}) is cut off; left out")
-            break
+    for number, record in enumerate(_records(run, ByteStream(file)), 1):
+        event, checksum = record[:-4], int.from_bytes(record[-4:], "little")
         try:
-            # Only the checksum of a summary is computed: nothing else is read, such as graphs.
-            has_summary = any(field == 5 for field, _ in fields(body[:-4]))
-            if has_summary and masked_crc32c(body[:-4]) != int.from_bytes(body[-4:], "little"):
+            if not any(field == 5 for field, _ in fields(event)):
+                continue  # nothing else is read, such as graphs, so its checksum is not computed
+            if masked_crc32c(event) == checksum:
+                _event(scalars, event, number)
+            else:
                 run.say("error", f"record {number} is damaged: its checksum is wrong; left out")
-            elif has_summary:
-                _event(scalars, body[:-4], number)
         except DamagedError as damage:
             run.say("error", f"record {number} is damaged: {damage}; left out")
     return (run.run(),)
+
+
+def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
+    """Yield the records of a file, each an event and its checksum."""
+    number = 0
+    while head := stream.take(12):
+        number += 1
+        cut = f"the last record ({number}) is cut off; left out"
+        if len(head) < 12:
+            run.say("warning", cut)
+            return
+        length, check = struct.unpack("<QI", head)
+        if masked_crc32c(head[:8]) != check:
+            run.say("error", f"the length of record {number} is damaged; everything behind it is missing")
+            return
+        if length > run.file.limits.document_bytes:
+            run.say("error", run.file.limits.beyond("document_bytes", f"record {number} is larger"))
+            return
+        record = stream.take(length + 4)
+        if len(record) < length + 4:
+            run.say("warning", cut)
+            return
+        yield record
 
 
 def _event(scalars: Scalars, event: bytes, number: int) -> None:
     """Add the values of the event in record `number`, at its step."""
     printed = dict(fields(event)).get(2, 0)
     step = signed(printed) if isinstance(printed, int) else 0
-    for field, summary in fields(event):
-        for part, value in fields(message_of(summary)) if field == 5 else ():
-            if part == 1:
-                _value(scalars, dict(fields(message_of(value))), step, number)
+    for summary in messages(event, 5):
+        for value in messages(summary, 1):
+            _value(scalars, dict(fields(value)), step, number)
 
 
 def _value(scalars: Scalars, value: Mapping[int, int | bytes], step: int, number: int) -> None:
@@ -107,7 +119,13 @@ def _number(tensor: Mapping[int, int | bytes]) -> float | None:
     for field, value in tensor.items():
         if field in _LISTS and len(message_of(value)) == struct.calcsize(_LISTS[field]):
             return float(struct.unpack(_LISTS[field], message_of(value))[0])
-        if field in (7, 10):  # an integer or a list: behind a byte 0, the first one is read as a field
-            packed = value if isinstance(value, int) else next((one for _, one in fields(b"\0" + value)), None)
-            return float(signed(packed)) if isinstance(packed, int) else None
+        if field in (7, 10):
+            return _first_integer(value)
     return None
+
+
+def _first_integer(value: int | bytes) -> float | None:
+    """Return an integer, or the first one of a list; None if there is none."""
+    if isinstance(value, bytes):  # behind a byte 0, the first one is read as a field
+        value = next((first for _, first in fields(b"\0" + value)), b"")
+    return float(signed(value)) if isinstance(value, int) else None

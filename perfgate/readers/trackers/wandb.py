@@ -24,7 +24,17 @@ import zlib
 from collections.abc import Iterator
 
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, unit_of_name
-from perfgate.readers.trackers import ByteStream, DamagedError, Scalars, fields, float_of, message_of, signed, text_of
+from perfgate.readers.trackers import (
+    ByteStream,
+    DamagedError,
+    Scalars,
+    fields,
+    float_of,
+    message_of,
+    messages,
+    signed,
+    text_of,
+)
 
 NAME = "wandb"
 METRICS = "the key of each number of the history, with its steps; `machine.KEY` of the system"
@@ -33,95 +43,112 @@ FORMAT = Format(NAME, __name__, signature=(rb":W&B\xe1\xbe", "with ':W&B'"))
 MAGIC = b":W&B\xe1\xbe"
 #: The bytes of a block, and of the head of a piece.
 _BLOCK, _HEAD = 1 << 15, 7
-#: The fields of a record with the summary, and with the metrics of the system.
-_SUMMARY, _SYSTEM = 3, 7
+#: The fields of a record with a part of the history, with the summary, and with the metrics of the system.
+_HISTORY, _SUMMARY, _SYSTEM = 2, 3, 7
 #: The kinds of pieces.
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
-    run = RunBuilder(file, NAME)
-    scalars, samples, summary = Scalars(run), 0, dict[str, float | int]()
-    for number, record in enumerate(_records(run, ByteStream(file)), 1):
+    log = _Log(RunBuilder(file, NAME))
+    for number, record in enumerate(_records(log.run, ByteStream(file)), 1):
         try:
-            for field, value in fields(record):
-                if field == 2:
-                    _history(scalars, message_of(value), f"record {number}")
-                elif field == _SUMMARY:
-                    summary |= dict(_items(message_of(value), items=1))  # all or, if it is damaged, nothing
-                elif field == _SYSTEM:
-                    for key, measured in [*_items(message_of(value), items=3)]:  # a list, for the same reason
-                        run.sample(Key(f"machine.{key}"), "1", measured, None, step=samples)
-                    samples += 1
+            log.record(record, f"record {number}")
         except DamagedError as damage:
-            run.say("error", f"record {number} is damaged: {damage}; left out")
-    for key, measured in summary.items():
-        if not key.startswith("_") and Key(key) not in run.columns:
+            log.run.say("error", f"record {number} is damaged: {damage}; left out")
+    for key, measured in log.summary.items():
+        if not key.startswith("_") and Key(key) not in log.run.columns:
             unit, per = unit_of_name(key)
-            run.value(Key(key), unit, measured, None, per=per)
-    return (run.run(),)
+            log.run.value(Key(key), unit, measured, None, per=per)
+    return (log.run.run(),)
+
+
+class _Log:
+    """A log while its records are read: the samples of its run, and the summary so far."""
+
+    def __init__(self, run: RunBuilder) -> None:
+        self.run = run
+        self.summary: dict[str, float | int] = {}
+        self._scalars = Scalars(run)
+        self._samples = 0  # of the system
+
+    def record(self, record: bytes, where: str) -> None:
+        """Read a record: all of its numbers or, if it is damaged, none. Raises DamagedError."""
+        for field, value in fields(record):
+            if field == _HISTORY:
+                self._history(message_of(value), where)
+            elif field == _SUMMARY:
+                self.summary |= dict(_items(message_of(value), items=1))
+            elif field == _SYSTEM:
+                for key, measured in [*_items(message_of(value), items=3)]:
+                    self.run.sample(Key(f"machine.{key}"), "1", measured, None, step=self._samples)
+                self._samples += 1
+
+    def _history(self, record: bytes, where: str) -> None:
+        """Add the numbers of a record of the history at their step: `_step`, or else the field `step`."""
+        found, step = dict(_items(record, items=1)), 0
+        for printed in messages(record, 2):
+            numbers = [value for field, value in fields(printed) if field == 1 and isinstance(value, int)]
+            step = signed(numbers[0]) if numbers else 0
+        for key, number in found.items():
+            if not key.startswith("_"):
+                self._scalars.add(key, number, found.get("_step", step), where)
 
 
 def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
-    """Yield the records; a damaged piece is an error, and its record is left out."""
+    """Yield the records; behind a damaged or cut piece, which is reported, nothing is read."""
+    begun: list[bytes] = []  # the pieces of the open record
+    try:
+        for kind, piece in _pieces(stream):
+            if kind in (_WHOLE, _FIRST):
+                begun = [piece]
+            elif begun:
+                begun.append(piece)
+            if sum(map(len, begun)) > run.file.limits.document_bytes:
+                run.say("error", run.file.limits.beyond("document_bytes", "a record is larger"))
+                return
+            if kind in (_WHOLE, _LAST) and begun:
+                yield b"".join(begun)
+                begun = []
+        if begun:
+            raise EOFError
+    except EOFError:
+        run.say("warning", "the last record is cut off; left out")
+    except DamagedError as damage:
+        run.say("error", str(damage))
+
+
+def _pieces(stream: ByteStream) -> Iterator[tuple[int, bytes]]:
+    """Yield the kind and the bytes of each piece. Raises EOFError if one is cut off, and DamagedError."""
     stream.take(len(MAGIC) + 1)  # and the version
-    begun: list[bytes] | None = None
-    size = 0
     while True:
         left = _BLOCK - stream.at % _BLOCK
         if left < _HEAD:
             stream.take(left)  # the end of a block is padded
             continue
         head = stream.take(_HEAD)
-        if len(head) < _HEAD:
-            if head or begun:
-                run.say("warning", "the last record is cut off; left out")
+        if not head:
             return
+        if len(head) < _HEAD:
+            raise EOFError
         check, length, kind = struct.unpack("<IHB", head)
         if not kind and not length:  # the rest of the block is padded
             stream.take(left - _HEAD)
             continue
-        data = stream.take(length)
-        if len(data) < length:
-            run.say("warning", "the last record is cut off; left out")
-            return
-        if (
-            kind not in (_WHOLE, _FIRST, _MIDDLE, _LAST)
-            or length > left - _HEAD
-            or zlib.crc32(head[6:] + data) != check
-        ):
-            run.say("error", f"a record before byte {stream.at} is damaged; everything behind it is missing")
-            return
-        size = length if kind in (_WHOLE, _FIRST) else size + length
-        if size > run.file.limits.document_bytes:
-            run.say("error", run.file.limits.beyond("document_bytes", "a record is larger"))
-            return
-        if kind in (_WHOLE, _FIRST):
-            begun = [data]
-        elif begun is not None:
-            begun.append(data)
-        if kind in (_WHOLE, _LAST) and begun is not None:
-            yield b"".join(begun)
-            begun = None
-
-
-def _history(scalars: Scalars, record: bytes, where: str) -> None:
-    """Add the numbers of a record of the history at their step: `_step`, or else the field `step`."""
-    found, step = dict(_items(record, items=1)), 0
-    for field, value in fields(record):
-        if field == 2:
-            numbers = [one for name, one in fields(message_of(value)) if name == 1 and isinstance(one, int)]
-            step = signed(numbers[0]) if numbers else 0
-    for key, number in found.items():
-        if not key.startswith("_"):
-            scalars.add(key, number, found.get("_step", step), where)
+        piece = stream.take(length)
+        if len(piece) < length:
+            raise EOFError
+        is_known = kind in (_WHOLE, _FIRST, _MIDDLE, _LAST) and length <= left - _HEAD
+        if not is_known or zlib.crc32(head[6:] + piece) != check:
+            raise DamagedError(f"a record before byte {stream.at} is damaged; everything behind it is missing")
+        yield kind, piece
 
 
 def _items(record: bytes, items: int) -> Iterator[tuple[str, float | int]]:
     """Yield the keys and numbers of the items in a record; `items` is the number of their field."""
-    for field, value in fields(record):
-        key, number = _item(message_of(value)) if field == items else ("", None)
+    for item in messages(record, items):
+        key, number = _item(item)
         if number is not None:
             yield key, number
 

@@ -14,10 +14,11 @@ Totals and hyperparameters are not read.
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from perfgate.readers.kit import Field, Format, InputFile, Key, Run, RunBuilder, Runs, checked, mapping
+from perfgate.readers.kit import Field, Format, InputFile, Key, Run, RunBuilder, Runs, checked, leading_json, mapping
 
 NAME = "levanter"
 METRICS = (
@@ -55,7 +56,6 @@ _KNOWN = {
     "train/loss": Field("loss", "1"),
 }
 _OTHER = re.compile(r"eval/(?:.*/)?(?:\w*loss|bpb|loading_time|total_time)")
-_DECODER = json.JSONDecoder()
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -64,36 +64,39 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for number, line, _, ended in file.lines((WORD, _PROGRESS_WORD)):
         at = line.find("{")
         if WORD in line and at >= 0:
-            _record(runs, line[at:], number, ended)
-        elif (found := _PROGRESS.search(line)) and ended:
-            value, fault = checked(found[1].replace(",", ""), "1/s")
-            if fault or not value:
-                runs.run.refuse(_RATE, fault or "a rate of 0; left out", number)
-            else:  # iterations in a second, or seconds for an iteration
-                runs.run.sample(_RATE, "1/s", value if found[2] == "it/s" else 1 / value, number)
+            record = mapping(leading_json(line[at:]))
+            if record:
+                _record(runs, record, number)
+            elif ended:
+                runs.run.say("error", "a record cannot be read", number, f": {line[at:].strip()[:80]!r}")
+            else:
+                runs.run.say("warning", "the last record is cut off; left out", number)
+        elif ended and (found := _PROGRESS.search(line)):
+            _progress(runs.run, found, number)
     return runs.finish()
 
 
-def _record(runs: Runs[RunBuilder], text: str, line: int, ended: bool) -> None:
-    """Read one record of the tracker; another program may have printed something behind it."""
-    try:
-        record, _ = _DECODER.raw_decode(text)
-    except (ValueError, RecursionError):
-        if ended:
-            runs.run.say("error", "a record cannot be read", line, f": {text.strip()[:80]!r}")
-        else:
-            runs.run.say("warning", "the last record is cut off; left out", line)
-        return
-    fields = mapping(record)
-    metrics, step = mapping(fields.get("metrics")), fields.get("step")
+def _progress(run: RunBuilder, found: re.Match[str], line: int) -> None:
+    """Add the rate of a progress line: iterations in a second, or the inverse of the seconds for an iteration."""
+    value, fault = checked(found[1].replace(",", ""), "1/s")
+    if fault or not value:
+        run.refuse(_RATE, fault or "a rate of 0; left out", line)
+    else:
+        run.sample(_RATE, "1/s", value if found[2] == "it/s" else 1 / value, line)
+
+
+def _record(runs: Runs[RunBuilder], record: Mapping[str, Any], line: int) -> None:
+    """Read one record of the tracker."""
+    metrics, step = mapping(record.get("metrics")), record.get("step")
     if kind := metrics.get("throughput/device_kind"):
         runs.run.fact("gpu", str(kind)[:200], line)
-    if type(step) is int and 0 <= step < 1 << 53 and fields.get("event") == "log":
-        if any(name in _KNOWN for name in metrics):  # a record of an evaluation begins no run
-            runs.count("step", step, line)
-        for name, value in metrics.items():
-            if known := _KNOWN.get(name):
-                runs.run.sample(Key(known.metric), known.unit, value, line, per=known.per, step=step)
-            elif _OTHER.fullmatch(name):
-                unit = "s" if name.endswith("_time") else "1"
-                runs.run.sample(Key(name.replace("/", ".")), unit, value, line, step=step)
+    if type(step) is not int or not 0 <= step < 1 << 53 or record.get("event") != "log":
+        return
+    if any(name in _KNOWN for name in metrics):  # a record of an evaluation begins no run
+        runs.count("step", step, line)
+    for name, value in metrics.items():
+        if known := _KNOWN.get(name):
+            runs.run.sample(Key(known.metric), known.unit, value, line, per=known.per, step=step)
+        elif _OTHER.fullmatch(name):
+            unit = "s" if name.endswith("_time") else "1"
+            runs.run.sample(Key(name.replace("/", ".")), unit, value, line, step=step)

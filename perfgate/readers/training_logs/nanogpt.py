@@ -50,7 +50,9 @@ _PROGRAM_ENDS = ("Running Python ", "Running python ", "Running PyTorch ", "Runn
 _STEP = re.compile(
     r"\bstep:(\d{1,18})/(\d{1,18}) (?:(train|val)_loss:(\S{1,40}) )?train_time:(\S{1,40}?)(m?s) step_avg:(\S{1,40})ms"
 )
-_MEMORY = re.compile(r"peak memory (?:allocated|consumption): (\d{1,12}) MiB(?: reserved: (\d{1,12}) MiB)?")
+_MEMORY = re.compile(
+    r"peak memory (?:allocated|consumption): (?P<allocated>\d{1,12}) MiB(?: reserved: (?P<reserved>\d{1,12}) MiB)?"
+)
 _FIELD = re.compile(r"(\w{1,40}):? ([^\s,]{1,40}?)(ms|%)?(?=,|\s|$)")
 #: A printed name and its unit: the metric, the base unit, and how many printed units are one base unit.
 _KNOWN = {
@@ -69,11 +71,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for number, line in log.lines("iter ", "train loss", " step_avg:", "peak memory ", *_PROGRAM_ENDS):
         if found := _ITERATION.search(line):
             log.begin("iter", number, line, found[1], found.start(1), first=0)
-            left = dict(_KNOWN)
-            for field in _FIELD.finditer(line, found.start(2)):
-                known = left.pop((field[1], field[3]), None)
-                if known and not (field[1] == "mfu" and field[2].startswith("-")):
-                    log.add(known.metric, known.unit, field[2], field.start(2), per=known.per)
+            _iteration(log, line, found.start(2))
         elif found := _EVALUATION.search(line):
             log.begin("step", number, line, found[1], found.start(1), first=0)
             log.add("train_loss", "1", found[2], found.start(2))
@@ -84,12 +82,21 @@ def read(file: InputFile) -> tuple[Run, ...]:
         elif line.startswith(_PROGRAM_ENDS):  # the numbers above it are those of the program, no measurements
             file.coverage.lines.tell_before(number)
         elif found := _MEMORY.search(line):
-            for name, text in (("allocated", found[1]), ("reserved", found[2])):
+            for name, text in found.groupdict().items():
                 if text:
                     log.run.value(Key(f"memory.peak_{name}"), "B", text, number, per=2.0**-20)
     if end[0] < end[1]:
         log.run.say("warning", f"the log ends at step {end[0]} of {end[1]}: the job did not end, or still runs")
     return log.runs.finish()
+
+
+def _iteration(log: StepLog, line: str, begin: int) -> None:
+    """Add the known fields of a line of nanoGPT, the first of each name."""
+    left = dict(_KNOWN)
+    for field in _FIELD.finditer(line, begin):
+        known = left.pop((field[1], field[3]), None)
+        if known and not (field[1] == "mfu" and field[2].startswith("-")):
+            log.add(known.metric, known.unit, field[2], field.start(2), per=known.per)
 
 
 def _step(

@@ -16,9 +16,10 @@ A line has the step `iteration`; a bar has `global_step`, and counts once for ea
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from perfgate.readers.kit import Field, Format, InputFile, Run
-from perfgate.readers.training_logs import StepLog, fields_in
+from perfgate.readers.training_logs import PrintedField, StepLog, fields_in
 
 NAME = "nemo"
 METRICS = (
@@ -60,12 +61,17 @@ def read(file: InputFile) -> tuple[Run, ...]:
             fields, step, at = fields_in(_FIELD, line, found.span(2)), found[1], found.start(1)
         elif found := _BAR.search(line):
             fields = [(name.strip(), text, at) for name, text, at in fields_in(_BAR_FIELD, line, found.span(1))]
-            printed = next((text for name, text, _ in reversed(fields) if name == "global_step"), "")
-            whole = re.fullmatch(r"(\d{1,18})(?:\.0*)?", printed)  # maybe `3.000`
-            step, at = whole[1] if whole else "0", -1  # the line may not have the step as this text
+            step, at = _step_of_bar(fields), -1  # the line may not have the step as this text
         else:
             continue
         log.begin("", number, line, step, at, first=0)
         losses = {name: Field(name, "1") for name, _, _ in fields if _LOSS.fullmatch(name)}
         log.add_known(fields, losses | _KNOWN)
     return log.runs.finish()
+
+
+def _step_of_bar(fields: Sequence[PrintedField]) -> str:
+    """Return the last `global_step` of a progress bar, `3` for `3.000`; 0 without one."""
+    printed = [text for name, text, _ in fields if name == "global_step"]
+    whole = re.fullmatch(r"(\d{1,18})(?:\.0*)?", printed[-1]) if printed else None
+    return whole[1] if whole else "0"
