@@ -12,20 +12,13 @@ from perfgate.reporters.plain_json import encode, picked
 from perfgate.reporters.terminal_page import Page
 from perfgate.words.beside import compared_with, figure, runner_change
 
-#: The ways to measure: the heads of their columns, and their names in sentences.
-_HEADS: dict[Way, str] = {
-    "separate": "separate",
-    "pinned": "pinned",
-    "cpu-time": "CPU time",
-    "three-runs": "3 runs",
-    "pairs": "6 pairs",
-}
-_NAMES: dict[Way, str] = {
-    "separate": "separate runs",
-    "pinned": "one fixed processor",
-    "cpu-time": "CPU time",
-    "three-runs": "three new runs",
-    "pairs": "pairs",
+#: The ways to measure: the head of the column, and the name in sentences.
+_WAYS: dict[Way, tuple[str, str]] = {
+    "separate": ("separate", "separate runs"),
+    "pinned": ("pinned", "one fixed processor"),
+    "cpu-time": ("CPU time", "CPU time"),
+    "three-runs": ("3 runs", "three new runs"),
+    "pairs": ("6 pairs", "pairs"),
 }
 #: A way helps if its floor is at most this share of that of separate runs.
 _HELPS = 0.75
@@ -68,8 +61,8 @@ def _percent(noise: float, digits: int = 2) -> str:
 
 def _floors(page: Page, found: Examination) -> None:
     """Write the table of noise floors: a row for each load, a column for each way."""
-    ways = [way for way in _HEADS if any(load.floor(way) for load in found.loads)]
-    rows = [["noise floor", *(_HEADS[way] for way in ways)]]
+    ways = [way for way in _WAYS if any(load.floor(way) for load in found.loads)]
+    rows = [["noise floor", *(_WAYS[way][0] for way in ways)]]
     for load in found.loads:
         floors = [load.floor(way) for way in ways]
         rows.append([load.name, *("-" if floor is None else _percent(floor.noise) for floor in floors)])
@@ -118,7 +111,7 @@ def _cures(page: Page, found: Examination) -> None:
         return
     page.paragraph(f"steadier ways to measure {load.name} ({_percent(before.noise)} with separate runs)")
     for floor in sorted(helping, key=lambda one: one.noise):
-        page.paragraph(f"{_NAMES[floor.way]}: {_percent(floor.noise)}{_how(floor, load)}", indent=_INDENT)
+        page.paragraph(f"{_WAYS[floor.way][1]}: {_percent(floor.noise)}{_how(floor, load)}", indent=_INDENT)
         _commands(page, floor.way, found)
 
 
@@ -171,7 +164,7 @@ def _need(need: RuleNeed) -> str:
         return f"✓ {text}"
     if need.better is None:
         return f"✗ {text} No way that was measured is steady enough: use a quieter machine, or a wider tolerance."
-    return f"✗ {text} With {_NAMES[need.better.way]} it is {_percent(need.better.noise)}."
+    return f"✗ {text} With {_WAYS[need.better.way][1]} it is {_percent(need.better.noise)}."
 
 
 def _summary(found: Examination) -> str:

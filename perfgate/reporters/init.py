@@ -18,6 +18,8 @@ _POOR = 0.25
 #: The most values of a metric that are shown one by one.
 _MOST_VALUES = 3
 _COMMAND = "COMMAND"
+#: By the state of a gate: what was done with its files; `wrote` otherwise.
+_DONE = {"dry-run": "would write", "added": "added to", "would-add": "would add to"}
 #: Pairs with this tolerance in percent, or a larger one, were made on a noisy machine.
 _NOISY = 10
 
@@ -35,7 +37,13 @@ def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> st
     page.blank()
     if gate.state == "too-noisy":
         _choice(page, gate)
-    elif gate.state in ("added", "would-add"):
+        return page.finished()
+    for name, text in gate.files:
+        page.verbatim(f"{_DONE.get(gate.state, 'wrote')} {name}")
+        for line in (text or "").splitlines():
+            page.verbatim(line, indent=4)
+    page.blank()
+    if gate.state in ("added", "would-add"):
         _added(page, gate)
     else:
         _written(page, gate)
@@ -43,12 +51,7 @@ def render(gate: FirstGate, *, width: int = 100, ascii_only: bool = False) -> st
 
 
 def _written(page: Page, gate: FirstGate) -> None:
-    """Write the files of the gate, what it sees and does not see, and what to do next."""
-    for name, text in gate.files:
-        page.verbatim(f"{'would write' if gate.state == 'dry-run' else 'wrote'} {name}")
-        for line in (text or "").splitlines():
-            page.verbatim(line, indent=4)
-    page.blank()
+    """Write what the gate sees and does not see, and what to do next."""
     for line in _proved(gate):
         page.paragraph(line)
     for line in _steps_of_command(gate) if gate.measured else _steps(gate):
@@ -56,6 +59,8 @@ def _written(page: Page, gate: FirstGate) -> None:
             page.verbatim(line)
         else:
             page.paragraph(line)
+    if gate.found_by:  # else the CI system finds the job by itself
+        page.paragraph(f"{gate.workflow}: {gate.found_by}")
     _uncovered(page, gate)
     if gate.measured is not None:
         page.blank()
@@ -150,13 +155,8 @@ def _choice(page: Page, gate: FirstGate) -> None:
 
 
 def _added(page: Page, gate: FirstGate) -> None:
-    """Write the lines that were added to a rule file, and how to store the samples that they need."""
-    for name, text in gate.files:
-        page.verbatim(f"{'added to' if gate.state == 'added' else 'would add to'} {name}")
-        for line in (text or "").splitlines():
-            page.verbatim(line, indent=4)
+    """Write how to store the samples that the lines added to a rule file need."""
     if gate.runs and not gate.is_paired:
-        page.blank()
         page.paragraph("If these runs are stored, complete them with the samples of the new metric:")
         page.verbatim(f"perfgate baseline add {' '.join([*gate.runs, *gate.env])}", indent=4)
 
@@ -164,7 +164,6 @@ def _added(page: Page, gate: FirstGate) -> None:
 def _steps(gate: FirstGate) -> Iterator[str]:
     """Yield the next steps; commands are indented."""
     env = " ".join(gate.env)
-    commit = f"fill in the TODO lines of {gate.workflow}, and commit all files to the main branch"
     if gate.is_paired:
         yield from _steps_of_pairs(gate)
     elif not gate.runs:
@@ -184,8 +183,7 @@ def _steps(gate: FirstGate) -> Iterator[str]:
         yield f"    perfgate check RUN {env}".rstrip()
         yield "    perfgate rules"
         yield from _poor(gate)
-    yield commit
-    yield from _found_by(gate)
+    yield f"fill in the TODO lines of {gate.workflow}, and commit all files to the main branch"
 
 
 def _poor(gate: FirstGate) -> Iterator[str]:
@@ -262,13 +260,6 @@ def _steps_of_command(gate: FirstGate) -> Iterator[str]:
     yield f"fill in the TODO lines of {gate.workflow}, and commit these files with your program to the main branch:"
     yield f"    git add {tops}"
     yield "then `perfgate run` measures and judges your changes."
-    yield from _found_by(gate)
-
-
-def _found_by(gate: FirstGate) -> Iterator[str]:
-    """Yield what the user has to do so that the CI system finds the job, unless it finds it by itself."""
-    if gate.found_by:
-        yield f"{gate.workflow}: {gate.found_by}"
 
 
 def _seen(gate: FirstGate, measured: MeasuredCommand) -> str:

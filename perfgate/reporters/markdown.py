@@ -199,8 +199,8 @@ def _item(verdict: Verdict) -> str:
         f"rule: {code(str(verdict.at))} {code(verdict.rule)}{answer.effect(verdict)}",
         f"why: {prose(verdict.why)}" if verdict.why and not answer.needs_attention(verdict) else "",
         f"owner: {code(verdict.owner)}" if verdict.owner else "",
-        *([f"explained by: {prose('; '.join(numbers.explanation(verdict)))}"] if verdict.explained_by else []),
-        *([f"note: {prose('; '.join(verdict.notes))}"] if verdict.notes else []),
+        f"explained by: {prose('; '.join(numbers.explanation(verdict)))}" if verdict.explained_by else "",
+        f"note: {prose('; '.join(verdict.notes))}" if verdict.notes else "",
     ]
     lines = [f"- **{verdict.outcome}:** {prose(verdict.message)}", *(f"  - {detail}" for detail in details if detail)]
     return "\n".join(lines)

@@ -62,12 +62,10 @@ def render_runs(runs: Sequence[StoredRunSummary], *, ascii_only: bool = False) -
     """Return each stored run with its environment, the statistics of its metrics, its decision and its files."""
     texts = []
     for run in runs:
-        files = [one_line(f"read from {file.path} (sha256 {file.sha256[:12]})") for file in run.files]
-        left_out = (
-            [f"left out, because there was no room: {plural(run.left_out, 'metric')} with the least time"]
-            if run.left_out
-            else []
-        )
-        lines = [render_text([run.run], ascii_only=ascii_only), *left_out, _level(run.level), *files]
+        lines = [render_text([run.run], ascii_only=ascii_only)]
+        if run.left_out:
+            lines.append(f"left out, because there was no room: {plural(run.left_out, 'metric')} with the least time")
+        lines.append(_level(run.level))
+        lines += [one_line(f"read from {file.path} (sha256 {file.sha256[:12]})") for file in run.files]
         texts.append("\n".join(lines) + "\n")
     return without_commands("\n".join(texts))

@@ -169,17 +169,15 @@ def _with_steps(data: dict[str, Any]) -> dict[str, Any]:
 
     A step of an older report has no parts.
     """
-
-    def step(verdict: dict[str, Any]) -> Any:
-        sentence = verdict.get("next_step")
-        if "next" in verdict:
-            return verdict["next"]
-        return {"action": "other", "text": sentence} if sentence else {}
-
     verdicts = data.get("verdicts")
-    if not isinstance(verdicts, list) or not all(isinstance(one, dict) for one in verdicts):
+    if not isinstance(verdicts, list) or not all(isinstance(verdict, dict) for verdict in verdicts):
         return data
-    return {**data, "verdicts": [{**one, "next_step": step(one)} for one in verdicts]}
+    with_steps = []
+    for verdict in verdicts:
+        sentence = verdict.get("next_step")
+        older = {"action": "other", "text": sentence} if sentence else {}
+        with_steps.append({**verdict, "next_step": verdict.get("next", older)})
+    return {**data, "verdicts": with_steps}
 
 
 def _as_written(document: JsonDocument, path: Path) -> Path:

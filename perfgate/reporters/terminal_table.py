@@ -65,10 +65,8 @@ def write(page: Page, report: Report, *, verbose: bool) -> None:
 
 def _write_asked(page: Page, report: Report, verdicts: Sequence[Verdict]) -> None:
     """Write the verdicts of a user's rules and on the step: a comparison makes a rule for each metric itself."""
-    asked, others = list[Verdict](), list[Verdict]()
-    for verdict in verdicts:
-        is_asked = verdict.at.line is not None or verdict.metric in ("step.time", "work")
-        (asked if is_asked else others).append(verdict)
+    asked = [verdict for verdict in verdicts if verdict.at.line is not None or verdict.metric in ("step.time", "work")]
+    others = [verdict for verdict in verdicts if verdict not in asked]
     _write_verdicts(page, asked, verbose=False)
     if others:
         if not cause_words.groups(report):
@@ -136,10 +134,7 @@ def _write_group(
 
 
 def _write_verdict(page: Page, verdict: Verdict, layout: _Layout, *, verbose: bool, alone: bool) -> None:
-    """Write a row, and the details below it. A verdict that is not `alone` has its rule above the group.
-
-    Without `verbose`, an undecided one is only a row: its next step is below the table.
-    """
+    """Write a row, and the details below it. A verdict that is not `alone` has its rule above the group."""
     if verbose or verdict.outcome in ("fail", "error"):
         page.blank()
         _write_row(page, verdict, layout)
@@ -176,10 +171,7 @@ def _write_details(page: Page, verdict: Verdict, *, verbose: bool, with_rule: bo
 
 
 def _write_row(page: Page, verdict: Verdict, layout: _Layout) -> None:
-    """Write the columns of a verdict, and what changed it, code or environment.
-
-    A name with a word that is wider than its column has a line of its own above.
-    """
+    """Write the columns of a verdict. A name with a word that is wider than its column has a line of its own above."""
     outcome, name, *cells = [page.outcome(verdict.outcome)], *_cells(page, verdict, layout.form)
     columns = cells if layout.name_above else [name, *cells]
     if layout.name_above or any(page.cells(word) > layout.widths[1] for word in numbers.what(verdict).split()):
@@ -266,7 +258,7 @@ def _write_causes(page: Page, report: Report, *, verbose: bool) -> None:
     page.blank()
     shown = groups if verbose else groups[:_MOST_SHOWN]
     for group in shown:
-        _write_cause(page, group, verbose=verbose, detailed=verbose or group.number <= _MOST_DETAILED)
+        _write_cause(page, group, verbose=verbose)
     if len(shown) < len(groups):
         page.paragraph(f"{plural(len(groups) - len(shown), 'smaller cause')} more: --verbose shows them", "dim")
     page.paragraph(cause_words.rest(found) if groups else cause_words.without_cause(found), "dim")
@@ -274,13 +266,14 @@ def _write_causes(page: Page, report: Report, *, verbose: bool) -> None:
         page.paragraph(note, "dim")
 
 
-def _write_cause(page: Page, group: CauseGroup, *, verbose: bool, detailed: bool) -> None:
-    """Write a cause, the verdicts that follow from it, and what to do. `detailed`: also its line and its calls."""
+def _write_cause(page: Page, group: CauseGroup, *, verbose: bool) -> None:
+    """Write a cause with its line and its calls, the verdicts that follow from it, and what to do."""
     cause = group.cause
     page.paragraph(f"{group.number}  {cause_words.title(cause)}", "bold red" if group.verdicts else "bold")
     page.paragraph(cause_words.cost(cause), indent=INDENT)
-    for label, text in cause_words.details(cause) if detailed else ():
-        page.paragraph(f"{label}: {text}", "dim", indent=INDENT)
+    if verbose or group.number <= _MOST_DETAILED:
+        for label, text in cause_words.details(cause):
+            page.paragraph(f"{label}: {text}", "dim", indent=INDENT)
     shown = group.verdicts if verbose else group.verdicts[:_MOST_VERDICTS]
     for verdict in shown:
         style = "yellow" if answer.is_warning(verdict) else "red"

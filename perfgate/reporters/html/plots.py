@@ -35,8 +35,8 @@ def interval(estimate: float, bounds: Range, allowed: Range, origin: float | Non
     ends = _ends([estimate, *bounds, *allowed, origin], room=0.15)
     if ends is None:
         return ""
-    low, high = _bounded(bounds, ends)
-    lowest, highest = _bounded(allowed, ends)
+    low, high = (end if bound is None else bound for bound, end in zip(bounds, ends, strict=True))
+    lowest, highest = (end if bound is None else bound for bound, end in zip(allowed, ends, strict=True))
 
     def draw(on: Canvas) -> None:
         on.axes(ends, (0, 1), unit, bare=True)
@@ -54,12 +54,6 @@ def interval(estimate: float, bounds: Range, allowed: Range, origin: float | Non
     return Canvas(150, "x", left=12).picture(draw)
 
 
-def _bounded(bounds: Range, ends: Point) -> Point:
-    """Return a range without infinite ends: there the axis ends."""
-    low, high = bounds
-    return ends[0] if low is None else low, ends[1] if high is None else high
-
-
 def _uprights(places: Iterable[float | None], bottom: float, top: float) -> list[list[Point]]:
     """Return a vertical line at each known place."""
     return [[(x, bottom), (x, top)] for x in places if x is not None]
@@ -67,8 +61,6 @@ def _uprights(places: Iterable[float | None], bottom: float, top: float) -> list
 
 def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range, breaks: Collection[int]) -> str:
     """Return the runs in order, each with its estimate and the spread of its values, and its other ranks beside it.
-
-    A box is the middle half of the values of a run, a line is 90 % of them.
 
     Parameters:
         runs: the runs and their ranks.
@@ -83,7 +75,6 @@ def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Ran
     if ends is None:
         return ""
     x_ends = (0.4, len(judged) + 0.6)
-    # The first place of each row of runs with the same standing, and that of the next row.
     starts = [i for i in range(len(judged)) if i == 0 or judged[i].standing != judged[i - 1].standing]
 
     def draw(on: Canvas) -> None:
@@ -102,8 +93,7 @@ def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Ran
 def _draw_run(on: Canvas, x: float, run: RunDetails, scale: float, ends: Point) -> None:
     """Draw the estimate of a run, and the box of its values if it was judged; `x` is its middle."""
     colour = _colour(run)
-    if run.judged and run.quantiles:
-        # They are 0, 1, 5, 25, 50, 75, 95, 99 and 100 %.
+    if run.judged and run.quantiles:  # see `core.details.QUANTILES`
         _, _, p5, p25, _, p75, p95, _, _ = (_within(q / scale, ends) for q in run.quantiles)
         on.lines([[(x, p5), (x, p95)]], colour, 1.2)
         left, right = x - 0.16, x + 0.16
@@ -164,8 +154,6 @@ def _colour(run: RunDetails) -> str:
 
 def curves(sides: Sequence[tuple[str, Sequence[Point]]], scale: float, unit: str, condition: str) -> str:
     """Return a curve per side, `base` and `new`, over the loads; a side without points is not named.
-
-    The axis of loads is logarithmic if they span more than a factor of 8, as 1, 2, 4, ... do.
 
     Parameters:
         sides: the name and the points of each side, by load.
