@@ -174,9 +174,8 @@ def _outcome(found: Posterior, terms: Terms, evidence: Measurements) -> BisectOu
     bound = math.log1p(found.model.tolerance)
     counts = Counter(one.position for one in evidence.measurements)
     ends = {found.model.positions - 1} if found.model.paired else {0, found.model.positions - 1}
-    is_enough = found.model.d0 + len(evidence.measurements) >= _KNOWN or all(
-        counts[end] >= _FEWEST_ENDS for end in ends
-    )
+    freedom = found.model.d0 + len(evidence.measurements)
+    is_enough = freedom >= _KNOWN or all(counts[end] >= _FEWEST_ENDS for end in ends)
     # the last two numbers of `_ends` are the interval
     if is_enough and found.exceeds(bound) <= _EXCLUDED and max(map(abs, _ends(found, terms, evidence)[1:])) < 2 * bound:
         return "not-reproduced"
