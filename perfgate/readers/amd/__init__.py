@@ -111,7 +111,6 @@ _NOT_COUNTERS = re.compile(
 _GROUPS = {"kernel_dispatch": "kernel", "memory_copy": "memcpy", "marker_api": "range"}
 #: The fields with the name of a kernel; the first that is there counts.
 _NAMES = ("formatted_kernel_name", "demangled_kernel_name", "kernel_name")
-_NS = 1e9
 #: The kinds of records in the JSON that are not calls.
 _NOT_CALLS = ("scratch_memory", "memory_allocation", "pc_sample")
 
@@ -191,7 +190,7 @@ def _statistics(run: RunBuilder, row: Mapping[str, str], line: int) -> None:
         if fault:
             run.refuse(key, f"{column}: {fault}", line)
             return
-        statistics[statistic] = value if statistic == "count" else value / _NS
+        statistics[statistic] = value if statistic == "count" else value / 1e9
     run.aggregate(key, "s", statistics)
 
 

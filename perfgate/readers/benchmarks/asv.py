@@ -73,10 +73,7 @@ def _add(run: RunBuilder, name: str, cells: Mapping[str, tuple[Any, Path]]) -> N
     samples, of_samples = cells.get("samples", (None, ()))
     keys = _keys(name, [values for values in items(parameters) if isinstance(values, list)])
     if result is None:
-        for failed in itertools.islice(keys, MAX_FAULTS):
-            run.refuse(failed, _FAILED, of_result)
-        if next(keys, None):  # too many to name, so an error of the whole run
-            run.say("error", f"{name} failed with all its parameters: its result is null", of_result)
+        _refuse(run, name, keys, of_result)
         return
     unit = next((unit for unit, pattern in _UNITS if pattern.match(name.rpartition(".")[2])), "1")
     is_list = isinstance(result, list)
@@ -90,6 +87,14 @@ def _add(run: RunBuilder, name: str, cells: Mapping[str, tuple[Any, Path]]) -> N
             to.samples(taken, (*of_samples, index))
         else:
             _add_median(to, value, (*of_result, index) if is_list else of_result)
+
+
+def _refuse(run: RunBuilder, name: str, keys: Iterator[Key], path: Path) -> None:
+    """Report that a benchmark failed with all its parameters; if they are too many to name, of the whole run."""
+    for key in itertools.islice(keys, MAX_FAULTS):
+        run.refuse(key, _FAILED, path)
+    if next(keys, None):
+        run.say("error", f"{name} failed with all its parameters: its result is null", path)
 
 
 def _add_median(to: Target, value: object, path: Path) -> None:

@@ -124,29 +124,26 @@ def _of_document(run: RunBuilder, source: JsonSource, name: str | None, line: in
     A result without a field `name` is named by its key in the document, or by `name`, which was printed before. A
     document on line 1 may be the whole file, so its faults are always reported.
     """
-    run.json, document = source, source.loaded
-    members = [*_members(document.data)]
-    candidates: list[tuple[Path, Any]] = [((key,), member) for key, member in members]
-    if _has_times(document.data):
-        candidates = [((), document.data)]
-    results = []
-    for path, member in candidates:
+    run.json, document, results = source, source.loaded, list[_Result]()
+    members: list[tuple[Path, Any]] = [((key,), member) for key, member in _members(document.data)]
+    for path, member in [((), document.data)] if _has_times(document.data) else members:
         if _has_times(member):
             outer = path[0] if path and isinstance(path[0], str) else name
             own = member.get("name")
             results.append(_Result(member, own if isinstance(own, str) and own else outer, line, source, path))
-    for key, member in members if results else ():
-        if {"computation", "profile_steps"} & mapping(member).keys() and not _has_times(member):
-            run.say("error", f"{key!r} looks like a result, but has no list `times`", (key,))
     if results or line == 1 or '"times"' in document.text:
-        _report_faults(run, source, [(*result.path, "times") for result in results])
+        _report_faults(run, source, results)
     yield from results
 
 
-def _report_faults(run: RunBuilder, source: JsonSource, lists: list[Path]) -> None:
-    """Report the faults of a document, without those in these lists of times: they are reported with their series."""
+def _report_faults(run: RunBuilder, source: JsonSource, results: list[_Result]) -> None:
+    """Report the faults of a document with these results, and its members that look like a result."""
+    for key, member in _members(source.loaded.data) if results else ():
+        if {"computation", "profile_steps"} & mapping(member).keys() and not _has_times(member):
+            run.say("error", f"{key!r} looks like a result, but has no list `times`", (key,))
+    lists = [(*result.path, "times") for result in results]
     for fault in source.loaded.faults:
-        if fault.path[:-1] not in lists:
+        if fault.path[:-1] not in lists:  # faults of times are reported with their series
             run.say(fault.problem.severity, fault.problem.message, source.moved(fault.problem.at))
 
 

@@ -85,7 +85,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
             _samples(run, [f"{section}/{detail[1]}"], [detail[2]], number, device)
         elif columns and not line.startswith("#"):
             _samples(run, columns, _cells(line, delimiter), number)
-    _check_devices(run, columns, bool(device))
+    _check_devices(run)
     return (run.run(),)
 
 
@@ -119,13 +119,11 @@ def _samples(run: RunBuilder, names: list[str], cells: list[str], line: int, dev
             run.sample(Key.of(field.metric, device=device), field.unit, text.split()[0], line, per=field.per)
 
 
-def _check_devices(run: RunBuilder, columns: list[str], is_named: bool) -> None:
-    """Drop the label of a single GPU, and warn if several lines of a table do not say which GPU they are of."""
-    series = [*run.columns.values()]
-    has_device = is_named or not columns or not {*_DEVICES}.isdisjoint(columns)
-    if not has_device and any(len(column.values) > 1 for column in series):
+def _check_devices(run: RunBuilder) -> None:
+    """Warn if several lines do not say which GPU they are of, and drop the label of a single GPU."""
+    if any(not key.label("device") and len(column.values) > 1 for key, column in run.columns.items()):
         run.say("warning", "no column distinguishes GPUs: several would be one series; add index to --query-gpu")
     if len({key.label("device") for key in run.columns}) == 1:
-        for column in series:
+        for column in run.columns.values():
             column.key = Key(column.key.metric)
-        run.columns = {column.key: column for column in series}
+        run.columns = {column.key: column for column in run.columns.values()}

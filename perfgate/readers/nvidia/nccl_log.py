@@ -79,11 +79,6 @@ class _Section(Struct, eq=False):
         """Whether the program printed a header or an average."""
         return bool(self.header or self.average)
 
-    @property
-    def ranks(self) -> int:
-        """The number of printed ranks."""
-        return len(self.gpus)
-
     def refuse_row(self, line: int, detail: str) -> None:
         """Keep an error of a row that cannot be read; a run lists MAX_FAULTS of them, and counts the others."""
         if len(self.errors) <= 2 * MAX_FAULTS:
@@ -146,7 +141,7 @@ class NcclLog:
             self.other.close()
             first.problems += self.other.problems
         _label(tables)
-        has_ranks = len({section.ranks for section in tables if section.ranks}) == 1
+        has_ranks = len({len(section.gpus) for section in tables if section.gpus}) == 1
         for section in tables:
             labels = tuple(sorted(section.labels.items()))
             run = runs.run_of((section.name, labels))  # another run for each repetition
@@ -216,7 +211,7 @@ class NcclLog:
 
 def _label(tables: Sequence[_Section]) -> None:
     """Give each section its labels: its ranks, settings and details that differ between the sections."""
-    _label_different(tables, "ranks", [str(section.ranks or "") for section in tables])
+    _label_different(tables, "ranks", [str(len(section.gpus) or "") for section in tables])
     has_tags = len({section.tag for section in tables}) > 1
     if has_tags:
         for section in tables:
@@ -257,8 +252,8 @@ def _finish(run: RunBuilder, section: _Section, labels: Labels, has_ranks: bool)
     section.report(run)
     for gpu, line in section.gpus:
         run.fact("gpu", gpu, line)
-    if section.ranks and has_ranks:
-        run.facts |= {"gpu_count": section.ranks, "world_size": section.ranks}
+    if section.gpus and has_ranks:
+        run.facts["gpu_count"] = run.facts["world_size"] = len(section.gpus)
     collective = section.name or "collective"
     if not section.values and not section.errors:
         at = section.line or (section.average[1] if section.average else None)

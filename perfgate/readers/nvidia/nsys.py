@@ -110,11 +110,10 @@ class _Reports:
         #: The notice of the next table, and the export that the current reports are made from.
         self._notice: nsys_tables.Notice | None = None
         self._source: str | None = None
-        #: The open table, its announced report, the way to split its rows, their number of cells, and if it has a row.
+        #: The open table, the way to split its rows, and if it has a row.
         self._table: nsys_tables.Table | None = None
-        self._report: str | None = None
         self._split: nsys_tables.Split = ","
-        self._width, self._begun = 0, False
+        self._begun = False
         #: The reports of this run so far, and the messages that were already given about tables that are not read.
         self._reports: set[str] = set()
         self._said: set[str] = set()
@@ -137,11 +136,10 @@ class _Reports:
         """Begin the table with this header, and return it; None if it is not the header of a summary that is read."""
         if (found := nsys_tables.table_of(names, self._notice)) is None:
             return None
-        self._report = self._notice.report if self._notice else None
-        self._notice, self._table, self._begun, self._width = None, None, False, len(names)
+        self._notice, self._table, self._begun = None, None, False
         if not isinstance(found, str):
             self._table = found
-            self.runs.run.table(self._report or found.kind, number)
+            self.runs.run.table(found.report or found.kind, number)
         elif found not in self._said:
             self._said.add(found)
             # The error is a column of a known report that has no known unit.
@@ -154,7 +152,9 @@ class _Reports:
         metric = table.metric(cells[table.name].strip())
         if not self._begun:
             # several reports are about ranges; of all others, the kind and the unit tell the report
-            report = self._report if self._report and table.kind == "range" else metric.partition(".")[0] + table.unit
+            report = metric.partition(".")[0] + table.unit
+            if table.kind == "range" and table.report:
+                report = table.report
             if report in self._reports:
                 self._another_run(number)
             self._reports.add(report)
@@ -180,7 +180,7 @@ class _Reports:
             self.runs.run.say("warning", "the last row may be cut off; left out", number)
             return True
         cells = nsys_tables.split_row(line, self._split) or []
-        if len(cells) != self._width or not cells[table.name].strip():
+        if len(cells) != table.width or not cells[table.name].strip():
             if not _ROW.match(line):
                 return False
             self.runs.run.say("warning", "the row does not match the table's header; left out", number)

@@ -101,6 +101,9 @@ class Table(Struct, frozen=True):
     unit: str
     #: By index: the statistic of a column, and how many printed units are one base unit.
     columns: dict[int, tuple[str, float]]
+    #: The number of all its columns, and the announced report.
+    width: int
+    report: str | None
 
     def metric(self, name: str) -> str:
         """Return the metric of a row: `kernel.NAME`, `memcpy.NAME.size`, ..."""
@@ -146,7 +149,7 @@ def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None
         elif unit != base:
             return f"the column {header[index][:40]!r} has no known unit; its table is left out"
         columns[index] = (statistic, per)
-    return Table(kind, names[0], base, columns)
+    return Table(kind, names[0], base, columns, len(header), notice.report if notice else None)
 
 
 def _parts(text: str) -> tuple[str | None, str | None]:

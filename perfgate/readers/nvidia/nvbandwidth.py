@@ -101,15 +101,10 @@ class _Text:
         #: The name of each GPU of this run.
         self.gpus: list[str] = []
 
-    @property
-    def run(self) -> RunBuilder:
-        """The run that is being read."""
-        return self.runs.run
-
     def _begin(self, at: int, facts: Mapping[str, Fact]) -> None:
         """Begin another run, unless this one has measured nothing yet, and keep these facts in it."""
         self.runs.banner(at)
-        self.run.facts |= facts
+        self.runs.run.facts |= facts
         self.tests, self.gpus = set(), []
 
     def line(self, at: int, line: str, ended: bool) -> None:
@@ -120,14 +115,14 @@ class _Text:
         elif found := _RUNNING.fullmatch(line):
             self.finish()
             if found[1] in self.tests:  # another output without its head
-                self._begin(at, self.run.facts)
+                self._begin(at, self.runs.run.facts)
             self.tests.add(found[1])
             self.matrix, self.has_result = _Matrix(found[1], at), False
         elif device := _DEVICE.match(line):
             self.gpus.append(device[1])
-            _keep_gpus(self.run, self.gpus)
+            _keep_gpus(self.runs.run, self.gpus)
         elif driver := _DRIVER.match(line):
-            self.run.fact("driver", driver[1], at)
+            self.runs.run.fact("driver", driver[1], at)
         elif self.matrix:
             self._result(self.matrix, at, line, ended)
 
@@ -135,7 +130,7 @@ class _Text:
         """End the test that runs; one without a matrix is an error."""
         if self.matrix and (self.matrix.cells or not self.has_result):
             what = "its matrix has no sum, so it may be cut off" if self.matrix.cells else "it has no result"
-            self.run.refuse(Key(self.matrix.test), f"this test began, but {what}", self.matrix.line)
+            self.runs.run.refuse(Key(self.matrix.test), f"this test began, but {what}", self.matrix.line)
         self.matrix = None
 
     def _result(self, matrix: _Matrix, at: int, line: str, ended: bool) -> None:
@@ -143,13 +138,13 @@ class _Text:
         words = line.split()
         if found := _SUM.fullmatch(line):
             if self.has_result and not matrix.columns:
-                self.run.refuse(Key(f"{found[1]}.sum"), "this sum has no matrix", at)
+                self.runs.run.refuse(Key(f"{found[1]}.sum"), "this sum has no matrix", at)
             elif ended:
                 self.matrix, self.has_result = _Matrix(matrix.test, at), True  # a bidirectional test has more
                 matrix.test = found[1]
-                _add(self.run, matrix, found[2], at)
+                _add(self.runs.run, matrix, found[2], at)
         elif found := _FAILED.match(line):
-            self.run.refuse(Key(matrix.test), f"the test failed: {found[1].strip() or 'without a message'}", at)
+            self.runs.run.refuse(Key(matrix.test), f"the test failed: {found[1].strip() or 'without a message'}", at)
             self.has_result = True
         elif not words:
             return
@@ -165,7 +160,7 @@ class _Text:
             return  # another line
         if len(texts) != len(matrix.columns):
             message = f"a row has {len(texts)} cells, and its header has {len(matrix.columns)}"
-            self.run.refuse(Key(matrix.test), message, at)
+            self.runs.run.refuse(Key(matrix.test), message, at)
         for column, text in zip(matrix.columns, texts, strict=False):
             matrix.add(row, column, text, at)
 
