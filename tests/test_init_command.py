@@ -124,7 +124,7 @@ def test_runs_that_differ_too_much_make_a_gate_of_pairs(perfgate: Command, repos
 def test_a_command_without_numbers_is_gated_by_its_own_cost(perfgate: Command, repository: Repository) -> None:
     """As with a script that builds: it prints no time, and later nothing at all."""
     folder, work = repository.folder, "s = 0\nfor i in range({}): s += i * i\n"
-    (folder / "build.py").write_text(work.format(1_000_000) + "print('built')\n")
+    (folder / "build.py").write_text(work.format(500_000) + "print('built')\n")
     repository.git("add", "build.py")
     repository.git("commit", "-qm", "a program")
     done = perfgate("init", "--paired", "--", sys.executable, "build.py")
@@ -132,7 +132,7 @@ def test_a_command_without_numbers_is_gated_by_its_own_cost(perfgate: Command, r
     assert "no results, so the whole command is measured" in done.out
     assert "- command." in (folder / "rules" / "training.yaml").read_text()
     assert "machine." not in done.out
-    (folder / "build.py").write_text(work.format(8_000_000))
+    (folder / "build.py").write_text(work.format(4_000_000))
     slower = perfgate("run", "--runs", "4")
     assert slower.code == 1, slower.said
 

@@ -21,6 +21,7 @@ from perfgate.causes.find import find_causes
 from perfgate.causes.merged import with_pools
 from perfgate.core import Key, Run, Series
 from perfgate.core.call_trees import CallNode, CallTree
+from perfgate.documents import tree_texts
 from perfgate.documents.tree_texts import StoredTrees, read_tree
 from perfgate.workspace.inputs import read_runs
 
@@ -151,7 +152,6 @@ _FORGED = (
     {**_SOUND, "counts": [1, 1e308]},
     {**_SOUND, "steps": _HUGE},
     {**_SOUND, "ranks": ["0"], "rank_nodes": [1], "rank_walls": [[_HUGE]]},
-    {**_SOUND, "ranks": [str(rank) for rank in range(1 << 24)]},
 )
 _DAMAGED = (_NO_SUCH_CALLER, _DEEP, {**_SOUND, "groups": 1_000_000_000})
 
@@ -167,6 +167,14 @@ def test_a_tree_with_numbers_that_no_step_has_is_no_tree(number: int) -> None:
     """Each was an internal error of `check`, or took all memory."""
     assert read_tree(json.dumps(_SOUND)) is not None
     assert read_tree(json.dumps(_FORGED[number])) is None
+
+
+def test_a_tree_of_more_cells_than_fit_in_memory_is_no_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    forged = json.dumps({**_SOUND, "ranks": [str(rank) for rank in range(8)]})  # of two nodes each
+    monkeypatch.setattr(tree_texts, "_MOST_CELLS", 16)
+    assert read_tree(forged) is not None
+    monkeypatch.setattr(tree_texts, "_MOST_CELLS", 15)
+    assert read_tree(forged) is None
 
 
 def _approved(perfgate: Command, folder: Path, *rules: str) -> Path:
