@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -226,8 +227,8 @@ def _source(finding: Finding, alignment: Alignment) -> str:
     Kernels and calls of the backward pass have no line of Python themselves. They have the line of the operator that
     launched them, or that of calls of the forward pass that came or went with them.
     """
-    changed = [sorted(nodes, key=lambda node: -abs(alignment.busier[node])) for nodes in (finding.come, finding.gone)]
-    lines = (_line(node, alignment) for node in (finding.lead, *changed[0], *changed[1]))
+    edits = (sorted(nodes, key=lambda node: -abs(alignment.busier[node])) for nodes in (finding.come, finding.gone))
+    lines = (_line(node, alignment) for node in (finding.lead, *chain.from_iterable(edits)))
     callers = (alignment.nodes[node] for node in alignment.chain(finding.lead)[1:])
     ranges = (caller.source for caller in callers if caller.kind == "range")
     return next(filter(None, (*lines, *ranges)), "")

@@ -186,23 +186,23 @@ class SeriesNoise(Struct, frozen=True, dict=True):
     def measured(self, nodes: Iterable[int]) -> tuple[float, float, float]:
         """Return new minus base of some nodes in s per step, its standard error, and the degrees of freedom."""
         chosen = sorted(set(nodes))
-        sides = [side.wall[chosen].sum(axis=0) for side in self.alignment.sides]
-        change = float(sides[1].mean() - sides[0].mean())
+        times = [side.wall[chosen].sum(axis=0) for side in self.alignment.sides]
         scales = [self._scale(side, chosen) for side in self.alignment.sides]
-        relative, freedom = self._relative(sides, scales, chosen)
-        runs = [side.runs for side in self.alignment.sides]
-        # variances of the change: between runs, and within them; `relative` is a variance, too
-        between = sum(relative * scale**2 / count for scale, count in zip(scales, runs, strict=True))
+        relative, freedom = self._relative_variance(times, scales, chosen)
+        # the variance of the change: between runs, and within them
+        pairs = zip(scales, self.alignment.sides, strict=True)
+        between = sum(relative * scale**2 / side.runs for scale, side in pairs)
         within = sum(float(np.square(side.error[chosen]).sum()) / side.runs**2 for side in self.alignment.sides)
-        if not self.freedom:  # a prior, without the noise within the runs; `_PRIOR_OF_STEP` is for each side
-            between += (_PRIOR_OF_STEP * self.alignment.step) ** 2 * 2
-            return change, math.sqrt(between + within), freedom
-        return change, math.sqrt(max(between, within)), freedom
+        if self.freedom:
+            variance = max(between, within)  # the spread between runs includes that within them
+        else:  # a prior, which does not, and one for the step of each side
+            variance = between + within + 2 * (_PRIOR_OF_STEP * self.alignment.step) ** 2
+        return float(times[1].mean() - times[0].mean()), math.sqrt(variance), freedom
 
     def is_rest(self, node: int) -> bool:
         """True if the time of a node is a rest: the part of a timer, or of the step, that no inner timer measures."""
-        own = self.alignment.nodes[node]
-        return bool(self.alignment.children[node]) or (own.name == "not timed" and own.parent == 0)
+        name, parent = self.alignment.nodes[node].name, self.alignment.nodes[node].parent
+        return bool(self.alignment.children[node]) or (name == "not timed" and parent == 0)
 
     def _scale(self, side: TreeSide, nodes: list[int]) -> float:
         """The time in s that is as noisy as that of the nodes.
@@ -212,10 +212,11 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         """
         total = 0.0
         for node in nodes:
-            if self.is_rest(node) and not (whole := self._whole(node)) <= {*nodes}:
-                total = max(total, float(side.wall[sorted(whole)].sum(axis=0).mean()))
-            else:
+            whole = self._whole(node) if self.is_rest(node) else set[int]()
+            if whole <= {*nodes}:
                 total += float(side.times[node])
+            else:
+                total = max(total, float(side.wall[sorted(whole)].sum(axis=0).mean()))
         return max(total, 1e-12)
 
     def _whole(self, node: int) -> set[int]:
@@ -224,20 +225,20 @@ class SeriesNoise(Struct, frozen=True, dict=True):
             return set(range(1, len(self.alignment.nodes)))
         return self.alignment.subtree([node]) if node else {0}  # node 0 is the step: only its own time counts
 
-    def _relative(self, sides: list[Floats], scales: list[float], nodes: list[int]) -> tuple[float, float]:
+    def _relative_variance(self, times: list[Floats], scales: list[float], nodes: list[int]) -> tuple[float, float]:
         """The variance between runs of the time of nodes, as a square of a share, and its degrees of freedom.
 
-        `sides`: this time in s in each run of both sides, (runs,). `scales`: `_scale` of both sides. The variance is
+        `times`: this time in s in each run of both sides, (runs,). `scales`: `_scale` of both sides. The variance is
         a share of it: it is the same time, or for a rest that of its whole timer.
         """
         if not self.freedom:
             is_device = all(self.alignment.nodes[node].kind in DEVICE_KINDS for node in nodes)
             return max(_PRIOR["device" if is_device else "host"], self._scatter) ** 2, _PRIOR_FREEDOM
-        own = _variance(sides, scales, self.freedom)
-        share = max(side.mean() / scale for side, scale in zip(sides, scales, strict=True))
+        own = _variance(times, scales, self.freedom)
+        share = max(float(time.mean()) / scale for time, scale in zip(times, scales, strict=True))
         if self.freedom > 1 and share < _MOST and any(self.is_rest(node) for node in nodes):
             # a small rest is measured alone; `_pooled` is a share of a node's own time, here it is one of the whole
-            return max(own, self._pooled * float(share) ** 2), float(self.freedom)
+            return max(own, self._pooled * share**2), float(self.freedom)
         total = _MODERATION + self.freedom
         return (_MODERATION * self._pooled + self.freedom * own) / total, total
 

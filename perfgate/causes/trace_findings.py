@@ -29,26 +29,20 @@ def find_in_traces(
     slow = find_slow_ranks(alignment, noise) if isinstance(noise, Noise) and not other_device else None
     findings = [slow] if slow is not None else []
     findings += _edits(alignment, noise, _nodes_of(findings), other_device=other_device)
-    claimed, notes = _nodes_of(findings), list[str]()
-    swaps = kinds.many_swaps(findings, alignment)
+    swaps, notes = kinds.many_swaps(findings, alignment), list[str]()
     if swaps:
         notes.append(f"{len(swaps)} operators run kernels with other names: they are compared by operator")
         findings = [finding for finding in findings if finding not in swaps]
-        if other_device:
-            claimed = _nodes_of(findings)  # `find_machine` claims the swapped kernels
-        else:
+        if not other_device:  # otherwise `find_machine` claims the swapped kernels
             findings.append(_as_one(swaps, noise))
     if not isinstance(noise, Noise):  # both sides of pairs ran on one machine
-        return [*findings, *find_paired_slowdowns(alignment, noise, claimed)], notes
-    machine = kinds.find_machine(alignment, noise, claimed, other_device=other_device)
-    if machine is not None:
-        findings.append(machine)
-        claimed |= machine.nodes
+        return [*findings, *find_paired_slowdowns(alignment, noise, _nodes_of(findings))], notes
+    machine = kinds.find_machine(alignment, noise, _nodes_of(findings), other_device=other_device)
+    findings += [machine] if machine is not None else []
     speed = host_speed(alignment)
-    findings += kinds.find_slowdowns(alignment, noise, speed, claimed)
-    host = find_host(alignment, noise, speed, claimed | _nodes_of(findings))
-    if host is not None:
-        findings.append(host)
+    findings += kinds.find_slowdowns(alignment, noise, speed, _nodes_of(findings))
+    host = find_host(alignment, noise, speed, _nodes_of(findings))
+    findings += [host] if host is not None else []
     return findings, notes
 
 
@@ -63,9 +57,8 @@ def _edits(
     findings = [] if other_device else recognised(alignment, claimed, noise)
     claimed = claimed | _nodes_of(findings)
     for edit in kinds.find_edits(alignment, claimed):
-        nodes = frozenset(alignment.subtree(edit.nodes) - claimed)
-        findings.append(_of_edit(edit, nodes, alignment))
-        claimed |= nodes
+        findings.append(_of_edit(edit, frozenset(alignment.subtree(edit.nodes) - claimed), alignment))
+    claimed = claimed | _nodes_of(findings)
     with_costs = []
     for finding in findings:
         idle = frozenset(waiting_nodes(finding, alignment, claimed))

@@ -138,6 +138,21 @@ def test_the_machine_and_the_host_have_what_is_left(monkeypatch: pytest.MonkeyPa
     assert claims == [{TOPK, TANH, MUL, ADD}]
 
 
+def test_nodes_of_the_machine_are_in_no_other_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = finding("machine", 7.0, MUL, nodes={MUL, ADD})
+    monkeypatch.setattr(kinds, "find_machine", lambda *_, **__: machine)
+    alignment = aligned(ROWS)
+    found, _ = find_in_traces(alignment, noiseless(alignment), other_device=False)
+    assert kinds_of(found) == EDITS | {MUL: "machine"}
+
+
+def test_nodes_of_edits_do_not_idle_because_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "waiting_nodes", lambda edit, _, claimed: {TANH, TOPK, MUL} - claimed)
+    alignment = aligned(ROWS)
+    found, _ = find_in_traces(alignment, noiseless(alignment), other_device=False)
+    assert [(one.lead, set(one.idle)) for one in found] == [(TANH, {MUL}), (TOPK, set()), (ADD, set())]
+
+
 def test_pairs_have_edits_and_slow_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     slower, alignment = finding("slower", 20.0, ADD), aligned(ROWS)
     monkeypatch.setattr(module, "find_paired_slowdowns", lambda _, __, claimed: [] if ADD in claimed else [slower])
