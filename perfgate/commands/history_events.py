@@ -202,7 +202,7 @@ def _exported(found: LoadedHistory, format: str, place: HistoryPlace, *, is_newe
 
 def send(found: LoadedHistory, service: str, target: str | None) -> list[str]:
     """Write a history to a service; returns the lines to print. Raises Refused."""
-    from perfgate.history.exports import SERVICES
+    from perfgate.history.exports import LOST, SERVICES
 
     if target is None:
         raise Refused(f"--format {service} needs --to: a folder, or the address of the server")
@@ -213,7 +213,7 @@ def send(found: LoadedHistory, service: str, target: str | None) -> list[str]:
                 why = "which can name another server for the key of Weights & Biases"
                 raise Refused(f"git tracks {path}, {why}: remove it from git, or set WANDB_BASE_URL")
     try:
-        return sent_apart(SERVICES[service], (found, target), _QUIET)
+        return sent_apart(SERVICES[service], (found, target), _QUIET, LOST.get(service))
     except ImportError as error:
         raise Refused(str(error)) from None
     except Refused as error:

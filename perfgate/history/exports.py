@@ -298,3 +298,5 @@ def send_to_wandb(found: LoadedHistory, target: str) -> list[str]:
 
 
 SERVICES: dict[str, Callable[[LoadedHistory, str], list[str]]] = {"mlflow": send_to_mlflow, "wandb": send_to_wandb}
+#: What the package of a service prints if its server did not take everything; other packages raise an error.
+LOST = {"wandb": "not be synced"}

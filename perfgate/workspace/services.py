@@ -31,11 +31,14 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub("…", text)
 
 
-def sent_apart(send: Callable[..., list[str]], given: Sequence[Any], environment: dict[str, str]) -> list[str]:
+def sent_apart(
+    send: Callable[..., list[str]], given: Sequence[Any], environment: dict[str, str], lost: str | None = None
+) -> list[str]:
     """Return what `send` returns, which runs in another process and prints nothing here.
 
-    `environment`: variables for the process that are not set. Raises ImportError without its package, and Refused (2)
-    if it fails, and (3) if it takes too long, or if it says that the server did not take everything.
+    `environment`: variables for the process that are not set. `lost`: what the package prints if the server did not
+    take everything; None if it raises an error. Raises ImportError without its package, and Refused (2) if it fails,
+    and (3) if it takes too long, or if it prints `lost`.
     """
     allow_read_only_mappings()
     is_forked = sys.platform == "linux" and threading.active_count() == 1
@@ -59,7 +62,7 @@ def sent_apart(send: Callable[..., list[str]], given: Sequence[Any], environment
             process.join()
         if missing:
             raise ImportError(missing)
-        if not failure and "not be synced" in _tail(printed):  # wandb raises nothing: it prints this
+        if not failure and lost is not None and lost in _tail(printed):
             raise Refused(f"the server did not take everything: {_last_line(printed)}", 3)
         if failure:
             raise Refused(without_secrets(failure))

@@ -104,6 +104,10 @@ def test_a_service_prints_no_command_and_no_key_and_ends(
         assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
+def test_only_a_package_that_prints_losses_is_asked_for_them() -> None:
+    assert services.sent_apart(loses, (None, ""), {}) == ["written"]
+
+
 def test_another_process_keeps_what_is_set(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIVEN", "mine")
     names = {"GIVEN": "ours", "NOT_GIVEN": "ours"}
