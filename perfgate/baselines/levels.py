@@ -95,10 +95,6 @@ class StoredRun(Struct, frozen=True, dict=True):
         """The run as the judge sees it: its arrays take a quarter of the memory of the file. Raises Refused."""
         return self._read().run(self.path) if self._read_large is None else self._read_large()
 
-    def metrics(self) -> frozenset[str]:
-        """Return the names of the metrics that the run has."""
-        return self.names
-
     @property
     def age(self) -> tuple[str, str]:
         """A sort key, from the oldest to the newest."""
@@ -166,7 +162,7 @@ class History(Struct, frozen=True):
                 break
         if len(chain) == 1:
             return tuple(ComparedRun(run) for run in self.levels[head][-RUNS_KEPT:])
-        names = frozenset(name for level in chain for run in self.levels[level] for name in run.metrics())
+        names = frozenset(name for level in chain for run in self.levels[level] for name in run.names)
         return _compared({metric: self._current(metric, chain) for metric in names}, names)
 
     def anchor(self, head: str) -> tuple[ComparedRun, ...]:
@@ -186,7 +182,7 @@ class History(Struct, frozen=True):
         """Return the newest runs that have a metric, back to the level that adopted it."""
         found: list[StoredRun] = []
         for name in chain:
-            found += [run for run in self.levels[name] if metric in run.metrics()]
+            found += [run for run in self.levels[name] if metric in run.names]
             if not (adopts := self.level(name).adopts) or metric in adopts:
                 break
         return sorted(found, key=lambda run: run.age)[-RUNS_KEPT:]
@@ -209,7 +205,7 @@ class _Anchored(Struct, frozen=True):
         """Return the anchors as the next level sees them; it has these runs."""
         by_metric: dict[str, list[StoredRun]] = {}
         for run in runs:
-            for metric in run.metrics():
+            for metric in run.names:
                 by_metric.setdefault(metric, []).append(run)
         if level.anchor and not level.adopts:  # the anchor of every metric
             newest = {name: found[:ANCHOR_RUNS] for name, found in by_metric.items()}

@@ -81,7 +81,7 @@ class Cluster(Struct, frozen=True):
         from distributed import KilledWorker
         from distributed import TimeoutError as NotYet
 
-        alone: float | None = None  # the time since which there are no workers
+        seen = time.monotonic()  # when there were workers
         while True:
             try:
                 found = pickle.loads(zlib.decompress(future.result(timeout=_LOOK_S)))
@@ -91,8 +91,9 @@ class Cluster(Struct, frozen=True):
             except KilledWorker:
                 raise LostFile from None
             except NotYet:
-                alone = (alone or time.monotonic()) if not self._workers() else None
-                if alone is not None and time.monotonic() - alone > WITHOUT_WORKERS_S:
+                if self._workers():
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > WITHOUT_WORKERS_S:
                     message = f"all workers of the cluster at {self.scheduler} were lost: start some, and start again"
                     raise Refused(message, 3) from None
             except (CancelledError, OSError) as error:

@@ -67,14 +67,12 @@ class Commit(Struct, frozen=True):
         refused: dict[str, str] = {}
         not_folders: dict[str, str] = {}
         for name, mode, blob in self._listed(self._top(path)):
-            if name.startswith("../") or name == "..":
+            first = name.split("/")[0]
+            if first == "..":
                 not_folders[name] = _KINDS.get(mode, "is not a folder")
-                continue
-            if without is not None and name.split("/")[0] == without:
-                continue
-            if mode in _KINDS:
+            elif mode in _KINDS and first != without:
                 refused[name] = _KINDS[mode]
-            else:
+            elif first != without:
                 wanted[name] = blob
         chosen = choose(list(wanted))
         blobs = self._objects(wanted[name] for name in chosen)

@@ -87,19 +87,17 @@ def merge_facts(
     """
     facts: dict[str, Fact] = {}
     problems: dict[tuple[str, str], Problem] = {}
-    for run in runs:
-        for name, value in run.environment.items():
-            if name.startswith(OF_BASE):  # a fact of the other side of a pair
-                continue
-            other = given.get(name, facts.get(name, value))
-            is_compared = name in identity or (name in given and name != THROTTLE)  # `_throttling` joins its values
-            if is_compared and not same_fact(other, value):
-                values = f"{fact_text(other)} and {fact_text(value)}"
-                problem = Problem("error", _DIFFERENT.format(name, values), Location(run.source))
-                if name in given:
-                    problem = Problem("warning", _CONTRADICTED.format(name, values), Location(run.source))
-                problems.setdefault((name, fact_text(value)), problem)
-            facts.setdefault(name, value)
+    measured = [(run.source, name, value) for run in runs for name, value in run.environment.items()]
+    for source, name, value in measured:
+        if name.startswith(OF_BASE):  # a fact of the other side of a pair
+            continue
+        other = given.get(name, facts.setdefault(name, value))
+        is_compared = name in identity or (name in given and name != THROTTLE)  # `_throttling` joins its values
+        if is_compared and not same_fact(other, value):
+            message = _CONTRADICTED if name in given else _DIFFERENT
+            message = message.format(name, f"{fact_text(other)} and {fact_text(value)}")
+            problem = Problem("warning" if name in given else "error", message, Location(source))
+            problems.setdefault((name, fact_text(value)), problem)
     slowed = _throttling(facts, given) if given else {}
     return dict(sorted({**facts, **given, **slowed}.items())), list(problems.values())
 

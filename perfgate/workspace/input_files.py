@@ -99,19 +99,12 @@ def parts_of(path: str, name: str) -> list[tuple[str, str] | Run] | None:
 
     `name`: the path as messages name it. None if the path is a file.
     """
+    parts = None
     if "://" in path:
-        try:
-            urls = files_below(path)
-        except OSError as error:
-            return [unreadable(name, f"cannot be read: {error.strerror or error}")]
-        if urls is None:
-            return None
-        own = [url for url in urls if not url.endswith(MACHINE_FILE)]  # a suffix; `machine_files` returns the others
-        parts: list[tuple[str, str] | Run] = []
-        parts += [(url, f"{name.rstrip('/')}/{url[len(path.rstrip('/')) + 1 :]}") for url in own]
+        parts = _files_of_url(path, name)
     elif path != "-" and os.path.isdir(path):
         parts = _files_of(Path(path), name)
-    else:
+    if parts is None:
         return None
     # jax.profiler writes traces for viewers beside its profile, with the same events: they are left out.
     names = [part[1] for part in parts if not isinstance(part, Run)]
@@ -119,6 +112,18 @@ def parts_of(path: str, name: str) -> list[tuple[str, str] | Run] | None:
     copies = {f"{profile}.trace.json.gz" for profile in profiles}
     copies |= {f"{profile.rpartition('/')[0]}/perfetto_trace.json.gz" for profile in profiles}
     return [part for part in parts if isinstance(part, Run) or part[1] not in copies]
+
+
+def _files_of_url(url: str, name: str) -> list[tuple[str, str] | Run] | None:
+    """Return the `parts_of` a URL."""
+    try:
+        below = files_below(url)
+    except OSError as error:
+        return [unreadable(name, f"cannot be read: {error.strerror or error}")]
+    if below is None:
+        return None
+    own = [file for file in below if not file.endswith(MACHINE_FILE)]  # `machine_files` returns the others
+    return [(file, f"{name.rstrip('/')}/{file[len(url.rstrip('/')) + 1 :]}") for file in own]
 
 
 def _files_of(folder: Path, name: str) -> list[tuple[str, str] | Run]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from difflib import get_close_matches
 from functools import partial
+from itertools import chain
 from typing import BinaryIO
 
 from msgspec import Struct
@@ -103,27 +104,30 @@ def read_runs(
     refuse_twice(paths)
     # A glob of the shell may name the file of the machine, too: it is read with the results beside it.
     paths = [path for path in paths if not (path.endswith(MACHINE_FILE) and path.removesuffix(MACHINE_FILE) in paths)]
-    if format is not None and format not in {one.name for one in mappings} and find_format(format) is None:
-        known = (*format_names(), *(one.name for one in mappings))
-        near = get_close_matches(format, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-        faults = "".join(f"; {fault}" for fault in plugins().faults)
-        raise Refused(f"--format {format}: no such format; {hint}{faults}")
+    names = [mapping.name for mapping in mappings]
+    if format is not None and format not in names and find_format(format) is None:
+        raise _unknown_format(format, (*format_names(), *names))
     options = ReadOptions(format, trace_mode, surroundings.limits(), conditions, with_calls, mappings)
     found = [one.at(path) for one, path in zip(earlier or (), paths, strict=False)]
     new = paths[len(found) :]
     named = [(path, path if as_given and "://" not in path else shown_path(path)) for path in new]
     each = _read_all(named, options, shortening, several=earlier is not None)
     found += [_of_path(path, runs, options) for path, runs in zip(new, each, strict=True)]
-    seen: dict[tuple[str, ...], str] = {}
-    for one in found:
-        if one.content in seen:
-            raise Refused(f"{one.runs[0].source} is a copy of {seen[one.content]}: one run counts once")
-        if one.content:
-            seen[one.content] = one.runs[0].source
+    seen: dict[tuple[str, ...], RunsOfPath] = {}
+    for one in (one for one in found if one.content):
+        first = seen.setdefault(one.content, one)
+        if first is not one:
+            raise Refused(f"{one.runs[0].source} is a copy of {first.runs[0].source}: one run counts once")
     if earlier is not None:
         earlier[:] = found
     return with_mixed_refused([run for one in found for run in one.runs])
+
+
+def _unknown_format(format: str, known: Sequence[str]) -> Refused:
+    near = get_close_matches(format, known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    faults = "".join(f"; {fault}" for fault in plugins().faults)
+    return Refused(f"--format {format}: no such format; {hint}{faults}")
 
 
 def _of_path(path: str, runs: Sequence[Run], options: ReadOptions) -> RunsOfPath:
@@ -177,26 +181,31 @@ def _read_all(
     `named`: paths with names. `several`: later calls read more files of the same command.
     """
     folders = {path: parts for path, name in named if (parts := parts_of(path, name)) is not None}
-    parts = [part for path, name in named for part in folders.get(path, [(path, name)])]
-    readable = [part for part in parts if not isinstance(part, Run)]  # a Run says why a file is not read
+    all_parts = {path: folders.get(path, [(path, name)]) for path, name in named}
+    # a Run says why a file is not read
+    readable = {path: [part for part in own if not isinstance(part, Run)] for path, own in all_parts.items()}
+    files = list(chain.from_iterable(readable.values()))
     shorten: Shorten | None = None
-    if shortening is not None and (several or len(readable) > 1):
+    if shortening is not None and (several or len(files) > 1):
         from perfgate.readers.torch_trace.ranks import has_cycles
 
         # To join files of several profiling cycles of one process, all values are needed.
-        shorten = None if has_cycles([name for _, name in readable]) else shortening()
+        shorten = None if has_cycles([name for _, name in files]) else shortening()
     short = replace(options, shorten=shorten) if shorten else options
-    counts = [sum(not isinstance(part, Run) for part in folders.get(path, [(path, "")])) for path, _ in named]
-    each = _each(readable, short, counts)
+    each = _each(files, short, [len(own) for own in readable.values()])
     for path, name in named:
         if path not in folders:
             yield next(each)
             continue
-        runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(each))]
+        runs = _in_order(folders[path], each)
         if shorten and not are_apart(runs):  # they cannot be joined without their values: read them again
-            own = _each([part for part in folders[path] if not isinstance(part, Run)], options, None)
-            runs = [run for part in folders[path] for run in ((part,) if isinstance(part, Run) else next(own))]
+            runs = _in_order(folders[path], _each(readable[path], options, None))
         yield (join_runs(name, runs) if runs else unreadable(name, "is a folder without files"),)
+
+
+def _in_order(parts: Sequence[tuple[str, str] | Run], read: Iterator[tuple[Run, ...]]) -> list[Run]:
+    """Return the runs of the parts of a folder; `read` yields those of its files, in order."""
+    return [run for part in parts for run in ((part,) if isinstance(part, Run) else next(read))]
 
 
 def _each(

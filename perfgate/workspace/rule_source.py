@@ -71,32 +71,12 @@ class PolicySource(Struct, frozen=True):
 
     def files(self, paths: Sequence[str], *, needs_rules: bool = True) -> RuleFiles:
         """Return rule files and mapping files. Raises Refused; with `needs_rules` also if a path has no rules."""
-        if self.commit is not None:
-            return [file for path in paths for file in _in_commit(self.commit, path, needs_rules=needs_rules)]
-        longest = surroundings.limits().rule_bytes
         files: RuleFiles = []
         for path in paths:
-            beside = Path(path).parent / MAPPING_FILE  # `with_name` refuses `.` and `/`
-            alone = [Path(path), *([beside] if beside != Path(path) and beside.is_file() else [])]
-            found = _below(Path(path)) if os.path.isdir(path) else alone
-            before = len(files)
-            for file in found:
-                name = shown_path(str(file))
-                try:
-                    if file.exists() and not file.is_file():
-                        raise Refused(f"{name} is not a regular file")
-                    with file.open("rb") as opened:
-                        files.append((name, opened.read(longest + 1)))  # one byte more is reported as too long
-                except OSError as error:
-                    if isinstance(error, FileNotFoundError):
-                        step = "`perfgate init` writes the first ones; --rules names another folder"
-                        raise Refused(f"there are no rules at {path}; {step}") from None
-                    why = error.strerror or error
-                    raise Refused(f"{path}: cannot read the rules: {why}; name their folder with --rules") from None
-            if not os.path.isdir(path) and len(found) > 1 and not is_mapping_file(files[-1]):
-                files.pop()  # the file beside it is a rule file, which the user did not name
-            if needs_rules and all(map(is_mapping_file, files[before:])):
-                raise Refused(f"{path} has no rule file (*.yaml)")
+            if self.commit is None:
+                files += _on_disk(path, needs_rules=needs_rules)
+            else:
+                files += _in_commit(self.commit, path, needs_rules=needs_rules)
         return files
 
 
@@ -180,6 +160,35 @@ def parse_mappings(files: RuleFiles) -> MappingFiles:
 def is_mapping_file(file: tuple[str, bytes]) -> bool:
     """Return whether a file is `perfgate.yaml` and has no rules: the rules of a suite `perfgate` have the same name."""
     return file[0].rpartition("/")[2] == MAPPING_FILE and not _RULES.search(file[1])
+
+
+def _on_disk(path: str, *, needs_rules: bool) -> RuleFiles:
+    """Return what `PolicySource.files` returns for one path of the working tree. Raises Refused."""
+    found, beside = [Path(path)], Path(path).parent / MAPPING_FILE  # `with_name` refuses `.` and `/`
+    if os.path.isdir(path):
+        found = _below(Path(path))
+    elif beside != Path(path) and beside.is_file():
+        found.append(beside)
+    files: RuleFiles = []
+    for file in found:
+        name = shown_path(str(file))
+        try:
+            if file.exists() and not file.is_file():
+                raise Refused(f"{name} is not a regular file")
+            with file.open("rb") as opened:
+                longest = surroundings.limits().rule_bytes
+                files.append((name, opened.read(longest + 1)))  # one byte more is reported as too long
+        except FileNotFoundError:
+            step = "`perfgate init` writes the first ones; --rules names another folder"
+            raise Refused(f"there are no rules at {path}; {step}") from None
+        except OSError as error:
+            why = error.strerror or error
+            raise Refused(f"{path}: cannot read the rules: {why}; name their folder with --rules") from None
+    if not os.path.isdir(path):  # a rule file beside a named one was not named by the user
+        files = [*files[:1], *filter(is_mapping_file, files[1:])]
+    if needs_rules and all(map(is_mapping_file, files)):
+        raise Refused(f"{path} has no rule file (*.yaml)")
+    return files
 
 
 def _in_commit(commit: Commit, path: str, *, needs_rules: bool) -> Iterator[tuple[str, bytes]]:

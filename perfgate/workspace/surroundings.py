@@ -245,17 +245,16 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
         "ecc": mode(lambda d: nvml.nvmlDeviceGetEccMode(d)[0]),
         **{name: each(partial(ask, nvml)) for name, ask in CARD_FACTS.items()},
     }
-    facts: dict[str, Fact] = {}
-    for name, values in values_of.items():
-        distinct = sorted(set(values))
-        if distinct:
-            facts[name] = distinct[0] if len(distinct) == 1 else " + ".join(map(str, distinct))
+    distinct = {name: sorted(set(values)) for name, values in values_of.items()}
+    facts: dict[str, Fact] = {name: values[0] for name, values in distinct.items() if len(values) == 1}
+    facts |= {name: " + ".join(map(str, values)) for name, values in distinct.items() if len(values) > 1}
     heat = each(lambda d: nvml.nvmlDeviceGetTemperature(d, nvml.NVML_TEMPERATURE_GPU))
-    facts |= {"gpu_temperature_c": max(heat)} if heat else {}
+    if heat:
+        facts["gpu_temperature_c"] = max(heat)
     # NVML renamed the query for throttling in 2023.
     query = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
     answers = each(query or nvml.nvmlDeviceGetCurrentClocksThrottleReasons)
-    reasons = {word for bits in answers for i, word in enumerate(_EVENT_REASONS) if bits >> i & 1}
+    reasons = [word for i, word in enumerate(_EVENT_REASONS) if any(bits >> i & 1 for bits in answers)]
     facts[THROTTLE] = ",".join(sorted(reasons)) or "none"
     version = nvml.nvmlSystemGetCudaDriverVersion()
     facts["cuda_driver"] = f"{version // 1000}.{version % 1000 // 10}"  # 12040 is 12.4
