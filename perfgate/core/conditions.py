@@ -186,11 +186,13 @@ def conditions_of(record: Mapping[str, Any], tool: str, more: Collection[str] = 
     """
     found: dict[str, str] = {}
     for field in (*TABLE[tool], *(ConditionField(name, (name,), "the rule file") for name in sorted(more))):
-        needed = ((_text(record, name), start) for name, start in field.needs)
-        if all(text.startswith(start) if start else not text for text, start in needed):
-            text = next((text for name in field.names if (text := _text(record, name))), "")
-            if text and text not in field.unset:
-                found.setdefault(field.label, text)
+        needed = [(_text(record, name), start) for name, start in field.needs]
+        if not all(text.startswith(start) if start else not text for text, start in needed):
+            continue
+        texts = [_text(record, name) for name in field.names]
+        text = next(filter(None, texts), "")
+        if text and text not in field.unset:
+            found.setdefault(field.label, text)
     return found
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from itertools import zip_longest
 
 from msgspec import Struct, field
 
@@ -73,12 +74,15 @@ def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -
     """
     parts = dict.fromkeys((part for part in PARTS if part in told), 0.0)
     whole = 0.0
-    for index, one in enumerate(attempts):
-        following = attempts[index + 1] if index + 1 < len(attempts) else None
-        if one.training is None or (following is not None and following.done is None):
+    for one, following in zip_longest(attempts, attempts[1:]):
+        if one.training is None:
             return None
-        end = one.last if following is None else following.first - following.before  # up to the next start
-        kept = one.spent if following is None else _kept(one, following.done or 0)  # it is not None here
+        end, kept = one.last, one.spent
+        if following is not None:  # this attempt ends with the start of the next one, which may repeat steps
+            if following.done is None:
+                return None
+            end, kept = following.first - following.before, _kept(one, following.done)
+            parts[LOST] += end - max((spent.at for spent in kept), default=one.training)
         whole += end - one.first + one.before
         parts[START] += one.training - one.first + one.before
         for spent in kept:
@@ -86,8 +90,6 @@ def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -
                 parts[spent.part] += spent.seconds
             if spent.at <= one.training:  # such as loading a checkpoint: it counts once, not as start, too
                 parts[START] -= spent.seconds
-        if following is not None:
-            parts[LOST] += end - max((spent.at for spent in kept), default=one.training)
     return with_rest(parts, whole, rounding * len(attempts))
 
 

@@ -92,14 +92,21 @@ def parse_limits(text: str) -> Limits:
             raise ValueError(f"there is no limit {name!r}; {hint}")
         if name in given:
             raise ValueError(f"the limit {name!r} is given twice")
-        digits = value.rstrip("KMGTiB") if name.endswith("_bytes") else value
-        unit = UNITS.get(value[len(digits) :] or "B")
-        # 16 digits are beyond any machine, and thousands would be an error of int().
-        if not (digits.isascii() and digits.isdigit() and len(digits) < 16) or unit is None:
-            example = "64MiB" if name.endswith("_bytes") else "50000"
-            raise ValueError(f"{name}={value}: a limit must be a whole number, such as {name}={example}")
-        given[name] = int(digits) * int(unit.factor)
+        given[name] = _number(name, value)
     return replace(DEFAULT, **given)
+
+
+def _number(name: str, value: str) -> int:
+    """Return the value of a limit, such as 50000, or 64MiB for a number of bytes. Raises ValueError."""
+    is_bytes = name.endswith("_bytes")
+    digits = value.rstrip("KMGTiB") if is_bytes else value
+    unit = UNITS.get(value[len(digits) :] or "B")
+    is_whole = digits.isascii() and digits.isdigit()
+    # 16 digits are beyond any machine, and thousands would be an error of int().
+    if not is_whole or len(digits) >= 16 or unit is None:
+        example = "64MiB" if is_bytes else "50000"
+        raise ValueError(f"{name}={value}: a limit must be a whole number, such as {name}={example}")
+    return int(digits) * int(unit.factor)
 
 
 def _shown(name: str, value: int) -> str:

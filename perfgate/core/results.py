@@ -66,7 +66,7 @@ class Doubt(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """An outcome, and its reason in one word; `suspect` is True if it is open because the metric is probably worse."""
+    """An outcome, and its reason in one word; `suspect` as in `Result`."""
 
     outcome: Outcome
     reason: str
@@ -78,7 +78,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
     outcome: Outcome
     reason: str
-    #: True if the answer is open because the metric is probably worse, or because a doubt outranks another answer.
+    #: True if the metric is probably worse, without proof, or a doubt leaves the answer undecided.
     suspect: bool = False
     #: The answer of the statistics, if a doubt, an allowance or the rule's author outranks it.
     outranked: Judgement | None = None

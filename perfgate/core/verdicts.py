@@ -134,7 +134,7 @@ class Verdict(Struct, frozen=True):
     share: Estimate | None = None
     allowed_share: float | None = None
     confidence: float = 0.95
-    #: True if the answer is open because the metric is probably worse.
+    #: True if the metric is probably worse, without proof: the verdict is undecided, or fails if the rule is strict.
     suspect: bool = False
     improved: bool = False
     #: True if the notes say why the measurements may be doubted; reports show them for a pass, too.

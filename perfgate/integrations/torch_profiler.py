@@ -44,13 +44,8 @@ def trace_handler(recorder: Recorder, folder: str | os.PathLike[str]) -> Callabl
         profiler.export_chrome_trace(os.path.join(folder, f"{name}.json.gz"))
 
     def record(profiler: Any) -> None:
-        found: dict[int, float] = {}  # the microseconds of each finished step of a cycle, from the host's events
-        for event in profiler.events():
-            named = _STEP.fullmatch(event.trace_name or "")
-            if named and event.device_type.name == "CPU" and int(named[1]) < profiler.step_num:
-                found.setdefault(int(named[1]), event.time_range.elapsed_us())
-        for number, microseconds in sorted(found.items()):
-            recorder.record(PROFILED_STEP, microseconds / 1e6, unit="s", step=number)
+        for number, seconds in sorted(_finished_steps(profiler).items()):
+            recorder.record(PROFILED_STEP, seconds, unit="s", step=number)
 
     def handle(profiler: Any) -> None:
         for part, what in ((export, "a trace is not written"), (record, "profiled steps are not recorded")):
@@ -65,3 +60,13 @@ def trace_handler(recorder: Recorder, folder: str | os.PathLike[str]) -> Callabl
                     warn_safely(f"{recorder.path}: {problem}")
 
     return handle
+
+
+def _finished_steps(profiler: Any) -> dict[int, float]:
+    """Return the seconds of each finished step of a cycle, from the events of the host."""
+    steps: dict[int, float] = {}
+    for event in profiler.events():
+        step = _STEP.fullmatch(event.trace_name or "")
+        if step and event.device_type.name == "CPU" and int(step[1]) < profiler.step_num:
+            steps.setdefault(int(step[1]), event.time_range.elapsed_us() / 1e6)
+    return steps
