@@ -72,6 +72,7 @@ AMOUNTS: list[tuple[Sequence[Series] | None, Sequence[Series], list[Doubt]]] = [
     ([samples(9)], [samples(9, joined=0.5), samples(9)], less("joined", 1.0, 0.5, decides=True)),
     ([samples(9)], [samples(9, joined=0.51)], less("joined", 1.0, 0.51)),
     ([samples(9, joined=0.5)], [samples(9, joined=0.3)], less("joined", 0.5, 0.3)),
+    ([samples(9, joined=0.5)], [samples(9, joined=0.5)], []),
     ([samples(9, joined=0.8), samples(9, joined=0.5), samples(9)], [samples(9, joined=0.4)],
      less("joined", 0.8, 0.4, decides=True)),
     # the steps that have a value, of those from the first to the last
@@ -234,6 +235,7 @@ RANKS: list[tuple[str, list[Run], list[Run], dict[str, Fact], list[Doubt]]] = [
     (ANY, [ranks(4, "8")], [], {}, []),
     (ANY, [ranks(4, 0)], [], {}, []),
     (ANY, [ranks(8, 8), ranks(4, 8)], [], {}, less("ranks", 1.0, 0.5, decides=True)),
+    (ANY, [ranks(4, 8)], [ranks(4, 8)], {}, []),
     (ANY, [ranks(4, 8)], [ranks(16, 8)], {}, less("ranks", 1.0, 0.5, decides=True)),
     (ANY, [ranks(4, 8)], [ranks(8, 8), ranks(6, 8), ranks(2, 8)], {}, less("ranks", 0.75, 0.5)),
     ('x{rank!="9"} under 9 s', [ranks(4, 8)], [], {}, []),
