@@ -6,8 +6,9 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -77,7 +78,12 @@ def program(folder: Path, way: str, factor: float = 1.0) -> list[str]:
     return [sys.executable, "train.py", "{results}"]
 
 
-@pytest.mark.parametrize("way", WAYS)
+def some(names: Iterable[str], *quick: str) -> list[Any]:
+    """Parameters, all of them slow but those that are always tried: each runs a program ten times."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("way", some(WAYS, "folder", "requests"))
 def test_from_a_command_to_a_gate(perfgate: Command, repository: Repository, way: str) -> None:
     folder = repository.folder
     done = perfgate("init", "--", *program(folder, way))
@@ -220,7 +226,7 @@ def test_a_file_with_mappings_gets_the_section_at_its_end(perfgate: Command, rep
     assert perfgate("run").code == 0
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", some(SYSTEMS, "github"))
 def test_the_job_of_each_system(perfgate: Command, repository: Repository, system: str) -> None:
     place = ci_file(system).place
     done = perfgate("init", "--ci", system, "--", *program(repository.folder, "printed"))

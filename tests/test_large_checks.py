@@ -85,6 +85,7 @@ def everything(perfgate: Command) -> list[object]:
     return found
 
 
+@pytest.mark.slow
 def test_a_large_run_has_the_same_reports(perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     write_rules(folder, *RULES)

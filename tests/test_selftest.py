@@ -43,30 +43,34 @@ def new(folder: Path) -> Path:
     return write_results(folder / "new.json", *series, environment={"gpu": "H200"})
 
 
+#: The kinds of rules whose kin are tried always.
+_SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     ("sentence", "low", "high"),
     [
         ("forward within 5% of baseline", 0.05, 0.12),
-        ("forward within ±5% of baseline", 0.05, 0.12),
-        ("forward within 5% and 20 ms of baseline", 0.2, 0.3),
+        pytest.param("forward within ±5% of baseline", 0.05, 0.12, marks=_SLOW),
+        pytest.param("forward within 5% and 20 ms of baseline", 0.2, 0.3, marks=_SLOW),
         ("forward within 5% of baseline and within 10% of anchor", 0.05, 0.3),
         ("samples_per_second within 5% of baseline", -0.12, -0.05),
-        ("samples_per_second at least 95% of baseline", -0.12, -0.05),
-        ("memory within 1% of baseline", 0.01, 0.012),
+        pytest.param("samples_per_second at least 95% of baseline", -0.12, -0.05, marks=_SLOW),
+        pytest.param("memory within 1% of baseline", 0.01, 0.012, marks=_SLOW),
         ("load within 5% of baseline", 0.05, 0.15),
-        ("forward* within 5% of baseline", 0.05, 0.12),
+        pytest.param("forward* within 5% of baseline", 0.05, 0.12, marks=_SLOW),
         ("forward median under 0.15 s", 0.15, 0.16),
         ("forward p95 on each rank under 150 ms", 0.15, 0.16),
-        ("forward p90 across ranks under 150 ms", 0.15, 0.16),
+        pytest.param("forward p90 across ranks under 150 ms", 0.15, 0.16, marks=_SLOW),
         ("samples_per_second over 500 samples/s", 450, 500),
-        ("exposed median under 1 ms", 0.001, 0.0011),
+        pytest.param("exposed median under 1 ms", 0.001, 0.0011, marks=_SLOW),
         ("forward cv under 10%", 0.1, 2),
-        ("forward stddev under 20 ms", 0.02, 0.03),
+        pytest.param("forward stddev under 20 ms", 0.02, 0.03, marks=_SLOW),
         ("p99(forward) / p50(forward) under 3", 3, 20),
-        ("forward / (forward + backward) under 50%", 0.5, 0.7),
+        pytest.param("forward / (forward + backward) under 50%", 0.5, 0.7, marks=_SLOW),
         ("share median under 50%", 0.5, 0.7),
         ("forward count at most 500", 500, 1000),
-        ("forward count at least 100", 20, 100),
+        pytest.param("forward count at least 100", 20, 100, marks=_SLOW),
         ("forward max under 1 s", 1, 1.1),
     ],
 )

@@ -146,7 +146,7 @@ def size(rows: Sequence[Any]) -> int:
     return sum(len(msgspec.json.encode(row)) for row in rows)
 
 
-@pytest.mark.parametrize(("ranks", "metrics"), [(8, 30), (200, 3), (1024, 3)])
+@pytest.mark.parametrize(("ranks", "metrics"), [(8, 30), (200, 3), pytest.param(1024, 3, marks=pytest.mark.slow)])
 def test_a_run_of_many_ranks_fits_in_a_mebibyte(ranks: int, metrics: int) -> None:
     names = [f"m{i}" for i in range(metrics)]
     run = run_of(ranks, names, 200)
@@ -181,6 +181,7 @@ def test_a_rule_about_each_of_many_ranks_has_its_noise() -> None:
             assert alike(seen.within_variance, expected.within_variance, 1e-5)
 
 
+@pytest.mark.slow
 def test_of_thousands_of_metrics_the_largest_times_are_kept() -> None:
     series = [samples(steady(0.001 * (i + 1), n=100, seed=i), f"kernel.k{i:04d}") for i in range(1500)]
     series.append(samples([5.0e9] * 40, "memory.peak_allocated", "B"))

@@ -153,7 +153,9 @@ def test_a_first_commit_that_fails_beside_the_last_is_named(
     assert (done.code, f"an end cannot be measured: {good[:12]}: {why}" in said(done)) == (3, True), done.said
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_an_interrupted_search_goes_on(perfgate: Command, folder: Path, number: signal.Signals, code: int) -> None:
     repository, commits = history(folder, [0.1] * 4 + [0.13] * 4)
     words = ["bisect", "--good", commits[0], *RUN]

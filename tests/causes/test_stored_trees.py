@@ -106,7 +106,7 @@ def test_a_tree_shrinks_until_it_fits(ranks: int, nodes: int, room: int) -> None
     assert max(by_rank, key=lambda rank: by_rank[rank]) == str(ranks // 2)
 
 
-@pytest.mark.parametrize(("ranks", "nodes"), [(64, 800), (1024, 60)])
+@pytest.mark.parametrize(("ranks", "nodes"), [(64, 800), pytest.param(1024, 60, marks=pytest.mark.slow)])
 def test_the_stored_run_of_a_trace_has_at_most_half_a_mebibyte(ranks: int, nodes: int) -> None:
     values = np.random.default_rng(1).normal(0.1, 0.01, (3, ranks, 30))
     series = [

@@ -43,6 +43,7 @@ def test_the_registry_has_the_marks_that_the_readers_declare(reference: ModuleTy
     assert reference.REGISTRY.read_text(encoding="utf-8") == reference.registry(), "run python docs/make_reference.py"
 
 
+@pytest.mark.slow  # the docs job of CI builds it, too
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     for name in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(name)

@@ -299,14 +299,14 @@ def test_two_files_are_rules_or_problems(one, two):
 
 LARGE = {
     "many duplicate keys": b"a: 1\n" * 50_000,
-    "many wrong items": b"version: 1\nrules:\n" + b"- 1\n" * 9000,
-    "many wrong sentences": b"version: 1\nrules:\n" + b"- x undr 5 ms\n" * 9000,
+    "many wrong items": b"version: 1\nrules:\n" + b"- 1\n" * 4000,
+    "many wrong sentences": b"version: 1\nrules:\n" + b"- x undr 5 ms\n" * 4000,
     "a chain of definitions": b"version: 1\nrules: [m0 < 1]\nmetrics:\n"
-    + b"".join(b"  m%d: m%d\n" % (i, i + 1) for i in range(9000)),
+    + b"".join(b"  m%d: m%d\n" % (i, i + 1) for i in range(4000)),
     "many circles": b"version: 1\nrules: [m0 < 1]\nmetrics:\n"
-    + b"".join(b"  m%d: m%d\n" % (i, i ^ 1) for i in range(9000)),
+    + b"".join(b"  m%d: m%d\n" % (i, i ^ 1) for i in range(4000)),
     "one circle": b"version: 1\nrules: [m0 < 1]\nmetrics:\n"
-    + b"".join(b"  m%d: m%d\n" % (i, (i + 1) % 9000) for i in range(9000)),
+    + b"".join(b"  m%d: m%d\n" % (i, (i + 1) % 4000) for i in range(4000)),
     "one long line": b"version: 1\nrules:\n- " + b"{'\"[" * 200_000,
     "one long sentence": b"version: 1\nrules:\n- '" + b"(" * 900_000 + b"'",
 }
