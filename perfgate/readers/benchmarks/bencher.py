@@ -16,7 +16,6 @@ from perfgate.readers.kit import Format, InputFile, JsonOutline, Key, Run, Targe
 NAME = "bencher"
 METRICS = "`NAME.latency`, `NAME.throughput`, and every other `NAME.MEASURE`"
 CHECKED = "Bencher's sources of 2026-08: generated files; the examples of its documentation and repository"
-#: Measures that Bencher knows.
 _MEASURES = ("latency", "throughput", "build-time", "file-size", "instructions", "estimated-cycles", "allocated")
 _VALUES = ("value", "lower_value", "upper_value")
 

@@ -74,18 +74,6 @@ class _Section(Struct, eq=False):
     labels: dict[str, str] = field(default_factory=dict)
     varying: Sequence[str] = ()
 
-    @property
-    def has_table(self) -> bool:
-        """Whether the program printed a header or an average."""
-        return bool(self.header or self.average)
-
-    def refuse_row(self, line: int, detail: str) -> None:
-        """Keep an error of a row that cannot be read; a run lists MAX_FAULTS of them, and counts the others."""
-        if len(self.errors) <= 2 * MAX_FAULTS:
-            self.errors.append((_UNREADABLE, line, f": {detail}"))
-        else:
-            self.more_rows += 1
-
     def end_row(self) -> None:
         """Keep an error if a row was interrupted, and its end did not come."""
         if self.open_row:
@@ -126,12 +114,12 @@ class NcclLog:
 
     def runs(self) -> tuple[Run, ...]:
         """Return the runs of the log, at least one; problems without a table belong to the first run."""
-        tables = [section for section in self.sections if section.has_table]
+        tables = [section for section in self.sections if section.header or section.average]
         runs = RecordRuns(self.file, NAME)
         first = runs.first if tables else self.other
         for section in self.sections:
             section.end()
-            if not section.has_table:
+            if not section.header and not section.average:
                 section.report(first)
             elif heading := self.file.heading(section.line):  # `=== 8 nodes ===`
                 section.settings["heading"] = heading
@@ -276,8 +264,10 @@ def _take_row(section: _Section, number: int, text: str) -> bool:
     else:
         section.rows += 1
         values = nccl_rows.values_of_row(text.split(), section.header, section.units, number)
-        if isinstance(values, str):
-            section.refuse_row(number, values)
-        else:
+        if not isinstance(values, str):
             section.values += values
+        elif len(section.errors) <= 2 * MAX_FAULTS:  # a run lists MAX_FAULTS of them, and counts the others
+            section.errors.append((_UNREADABLE, number, f": {values}"))
+        else:
+            section.more_rows += 1
     return True

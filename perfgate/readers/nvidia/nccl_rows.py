@@ -43,7 +43,6 @@ def without_prefix(line: str) -> str:
     return line
 
 
-#: The metric of each column.
 _METRIC_OF_COLUMN = {"time": "time", "cputime": "cpu_time", "algbw": "algbw", "busbw": "busbw"}
 _SIZES = re.compile(r"minBytes (\d{1,18}) maxBytes (\d{1,18}) step: (\d{1,18})\((factor|bytes)\)")
 _REDUCED = re.compile(r"Reducing maxBytes to (\d{1,18})")
@@ -126,7 +125,6 @@ class NcclValue(Struct, frozen=True):
     printed: object
     #: How many printed units are one base unit.
     per: float
-    #: The place in the file.
     at: Place
     #: True if the collective had a wrong result.
     wrong: bool

@@ -143,14 +143,8 @@ class _Block(Struct):
     """The printed values of one rank and trial so far."""
 
     rank: str
-    #: The line of its beginning.
     line: int
     texts: list[str] = field(default_factory=list)
-
-    @property
-    def is_sound(self) -> bool:
-        """Return whether all its texts are measurements."""
-        return not any(map(fault_of, self.texts))
 
     def invariant(self, value: float) -> float:
         """Return what is equal in all blocks of a size, if `value` is the next of this block.
@@ -214,7 +208,7 @@ class _AllReduceBench:
     def _match(self, waiting: list[_Block], at: int, text: str) -> _Block:
         """Return the block that value `at` belongs to."""
         last = waiting[-1]
-        sound = [block for block in waiting if block.is_sound]
+        sound = [block for block in waiting if not any(map(fault_of, block.texts))]
         if at == 0 or fault_of(text) or not sound:
             return last
         value = float(text)

@@ -48,12 +48,10 @@ _DETAILS = ("Kernel Name", "Metric Name", "Metric Unit", "Metric Value")
 #: Metadata of the device, not measurements. Only its name is used, as a fact.
 _DEVICE, _GPU = "device__attribute_", "device__attribute_display_name"
 Mark = Literal[".", ","]
-_GROUP = r"[1-9]\d{0,2}"
 _BLANKS = re.compile(r"(?<=\d)[ '\u2019\u00a0\u202f](?=\d{3}(?!\d))")
-_PATTERNS: dict[Mark, re.Pattern[str]] = {
-    ".": re.compile(rf"[-+]?(?:{_GROUP}(?:,\d{{3}})+(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)", re.ASCII),
-    ",": re.compile(rf"[-+]?(?:{_GROUP}(?:\.\d{{3}})+(?:,\d+)?|(?:\d+(?:,\d*)?|,\d+)(?:[eE][-+]?\d+)?)", re.ASCII),
-}
+#: A printed number whose decimal mark is a point, and the exchange of both marks.
+_PRINTED = re.compile(r"[-+]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)", re.ASCII)
+_EXCHANGED = str.maketrans(".,", ",.")
 #: How many printed units are one s.
 _TIMES = {
     **dict.fromkeys(("second", "s", "sec"), 1.0),
@@ -74,8 +72,8 @@ def readings(text: str) -> dict[Mark, str]:
     `12` has two equal readings, `12.5` and `1.234.567` have one, and `1,234` has two different ones.
     """
     text = _BLANKS.sub("", text)
-    plain: dict[Mark, str] = {".": text.replace(",", ""), ",": text.replace(".", "").replace(",", ".")}
-    return {mark: plain[mark] for mark, pattern in _PATTERNS.items() if pattern.fullmatch(text)}
+    by_mark: dict[Mark, str] = {".": text, ",": text.translate(_EXCHANGED)}
+    return {mark: printed.replace(",", "") for mark, printed in by_mark.items() if _PRINTED.fullmatch(printed)}
 
 
 def decimal_mark(text: str, whole: bool = False) -> Mark | None:

@@ -26,8 +26,7 @@ from perfgate.readers.torch_trace.steps import find_steps
 from perfgate.readers.torch_trace.tables import ANNOTATION, KERNEL, MEMCPY, MEMSET, NAMED, OP
 from perfgate.readers.torch_trace.work import Work
 
-#: Names or texts by their ids.
-Texts = Mapping[object, str]
+Texts = Mapping[object, str]  # by their ids
 KERNELS, COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
 SETS, RUNTIME, RANGES = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"
 #: The NVTX events of ranges (push/pop and start/end).

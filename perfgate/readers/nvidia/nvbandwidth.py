@@ -37,7 +37,6 @@ from perfgate.readers.values import checked, items, mapping, number, shown
 NAME = "nvbandwidth"
 METRICS = "the test case, labelled with `row` and `column`, and `TEST.sum`"
 CHECKED = "nvbandwidth 0.8's sources: generated tables and files; a log of a GH200"
-#: `{"nvbandwidth": {"testcases": [...]}}`.
 FORMAT = Format(
     NAME,
     __name__,
@@ -93,7 +92,6 @@ class _Text:
 
     def __init__(self, file: InputFile) -> None:
         self.runs = Runs(lambda: RunBuilder(file, NAME))
-        #: The tests of this run.
         self.tests: set[str] = set()
         self.matrix: _Matrix | None = None
         #: Whether the test that runs has a matrix already.
@@ -120,7 +118,7 @@ class _Text:
             self.matrix, self.has_result = _Matrix(found[1], at), False
         elif device := _DEVICE.match(line):
             self.gpus.append(device[1])
-            _keep_gpus(self.runs.run, self.gpus)
+            self.runs.run.facts |= {"gpu_count": len(self.gpus), "gpu": " + ".join(sorted(set(self.gpus)))}
         elif driver := _DRIVER.match(line):
             self.runs.run.fact("driver", driver[1], at)
         elif self.matrix:
@@ -187,16 +185,12 @@ def _add(run: RunBuilder, matrix: _Matrix, total: object, at: Place) -> None:
         run.refuse(key, message, at)
 
 
-def _keep_gpus(run: RunBuilder, names: list[str]) -> None:
-    if names:
-        run.facts |= {"gpu": " + ".join(sorted(set(names))), "gpu_count": len(names)}
-
-
 def _json(file: InputFile) -> Run:
     data, run = load(file, NAME)
     root = mapping(data.get("nvbandwidth"))
     names = [found[1] for one in items(root.get("GPU Device list")) if (found := _LISTED.match(str(one)))]
-    _keep_gpus(run, names)
+    if names:
+        run.facts |= {"gpu_count": len(names), "gpu": " + ".join(sorted(set(names)))}
     if isinstance(driver := root.get("Driver Version"), str):
         run.facts["driver"] = driver[:40]
     if isinstance(error := root.get("error"), str):
