@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ import click
 from msgspec.structs import replace
 
 from perfgate.bisect.ranges import SearchedRange, commit_range, inside_merge, item_range
-from perfgate.bisect.search import Terms, search
+from perfgate.bisect.search import SearchResult, Terms, search
 from perfgate.bisect.session import open_folder
 from perfgate.cli import shared
 from perfgate.cli.printing import USAGE, screen, tell, write_document
@@ -213,11 +214,11 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
         task.tell(f"going on with {plural(len(folder.stored), 'measurement')} in {keep}")
     with item_runner(task.request.program(task.ruleset), path, items.names, items.commits) as runner:
         measurer = ItemMeasurer(task, items, folder, runner, session=folder.session)
-        fault = measurer.begin()
-        result, stored = None, False
-        if fault is None:
-            terms = Terms(most_runs=task.request.most_runs)
-            model = measurer.model()
+        fault, stored = measurer.begin(), False
+        if fault is not None:
+            result = SearchResult("undecided", (), (), 0.0, -1.0, math.inf, 0, None, posterior=None, fault=fault)
+        else:
+            terms, model = Terms(most_runs=task.request.most_runs), measurer.model()
             stored = bool(model.stored)
             result = search(model, terms, measurer, folder.evidence(), measurer.show)
             # The commit that was found and its parent are measured again for their traces, which may move the answer.
@@ -225,7 +226,7 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
                 result = search(model, terms, measurer, folder.evidence(), measurer.show)
             task.tell(f"{plural(len(folder.stored), 'measurement')} kept in {keep}")
         lost = runner.started - measurer.kept_starts
-        return answer(AnswerParts(items, folder, result, fault, task.tolerance, measurer.facts, keep, stored, lost))
+        return answer(AnswerParts(items, folder, result, task.tolerance, measurer.facts, keep, stored, lost))
 
 
 def _question(task: BisectTask, items: SearchedRange) -> Mapping[str, object]:

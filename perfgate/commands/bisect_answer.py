@@ -9,7 +9,6 @@ from statistics import fmean
 
 from msgspec import Struct
 
-from perfgate.bisect.posterior import Posterior
 from perfgate.bisect.ranges import MetricValue, SearchedRange
 from perfgate.bisect.search import USED_UP, SearchResult
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
@@ -34,9 +33,7 @@ class AnswerParts(Struct, frozen=True):
 
     items: SearchedRange
     folder: BisectFolder
-    result: SearchResult | None
-    #: The reason why nothing was searched.
-    fault: str | None
+    result: SearchResult
     tolerance: float
     #: The metric as it was last read; None if it was not.
     facts: MetricValue | None
@@ -58,35 +55,33 @@ class AnswerParts(Struct, frozen=True):
         return self.facts.metric if self.facts else "the metric"
 
     @property
-    def ends(self) -> tuple[str, str]:
-        """The names of the first and the last item."""
-        return self.name(0), self.name(len(self.items.names) - 1)
+    def size(self) -> str:
+        """The change with its interval, as messages show it."""
+        change, low, high = map(format_change, (self.result.change, self.result.low, self.result.high))
+        return f"{change} ({low} to {high})"
 
     def name(self, position: int) -> str:
-        """Return an item as messages name it."""
+        """Return an item as messages name it; -1 is the last one."""
         name = self.items.names[position]
         return name[:12] if self.items.commits else name
 
 
 def answer(parts: AnswerParts) -> BisectReport:
     """Return the report of a search."""
-    result, items, facts = parts.result, parts.items, parts.facts
-    posterior = result.posterior if result else None
-    measured = _estimates(parts, posterior)
+    result, items, facts, posterior = parts.result, parts.items, parts.facts, parts.result.posterior
+    measured = _estimates(parts)
     suspects = _suspects(parts, measured)
     message, step = _words(parts, suspects)
-    is_known = result is not None and posterior is not None
     paired = any(one.paired for one in parts.folder.stored)
     neighbours = Neighbours.of(parts.folder, result)
     causes = neighbours.causes() if neighbours else None
-    metric, unit = (facts.metric, facts.unit) if facts else ("", "1")
     return BisectReport(
-        outcome=result.outcome if result else "undecided",
+        outcome=result.outcome,
         message=message,
         next_step=step,
-        metric=metric,
+        metric=facts.metric if facts else "",
         statistic=facts.statistic if facts else None,
-        unit=unit,
+        unit=facts.unit if facts else "1",
         larger_is_worse=None if facts is None or facts.better in (None, "neither") else facts.better == "lower",
         noun=parts.noun,
         first=items.item(0),
@@ -94,9 +89,9 @@ def answer(parts: AnswerParts) -> BisectReport:
         positions=len(items.names),
         tolerance=parts.tolerance,
         confidence=_CONFIDENCE,
-        change=result.change if result and is_known else None,
-        low=result.low if result and is_known else None,
-        high=result.high if result and is_known else None,
+        change=result.change if posterior else None,
+        low=result.low if posterior else None,
+        high=result.high if posterior else None,
         runs=(parts.folder.started + parts.lost) // (2 if paired else 1),
         paired=paired,
         noise=posterior.noise if posterior else None,
@@ -104,10 +99,10 @@ def answer(parts: AnswerParts) -> BisectReport:
         another=posterior.another if posterior else 0.0,
         suspects=suspects,
         no_change=posterior.nothing if suspects and posterior else 0.0,
-        blamed=result.blamed if result else (),
+        blamed=result.blamed,
         measured=measured,
-        more_runs=result.more_runs if result else None,
-        notes=(*_notes(parts, posterior), *_cause_notes(parts, neighbours, causes)),
+        more_runs=result.more_runs,
+        notes=(*_notes(parts), *_cause_notes(parts, neighbours, causes)),
         causes=causes if causes and causes.causes else None,
     )
 
@@ -115,7 +110,7 @@ def answer(parts: AnswerParts) -> BisectReport:
 def _suspects(parts: AnswerParts, measured: Sequence[ItemEstimate]) -> tuple[ItemSuspect, ...]:
     """Return the items that the answer names, the most probable first."""
     result, by_position = parts.result, {one.position: one for one in measured}
-    if result is None or result.outcome == "not-reproduced":
+    if result.outcome == "not-reproduced":
         return ()
     least = _LEAST_NAMED if result.outcome == "found" else 0.0
     return tuple(
@@ -125,7 +120,7 @@ def _suspects(parts: AnswerParts, measured: Sequence[ItemEstimate]) -> tuple[Ite
     )
 
 
-def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEstimate, ...]:
+def _estimates(parts: AnswerParts) -> tuple[ItemEstimate, ...]:
     """Return an estimate of every item that was measured or skipped, in order.
 
     In pairs, all items are measured beside the first one, which is 1 by definition.
@@ -133,18 +128,16 @@ def _estimates(parts: AnswerParts, posterior: Posterior | None) -> tuple[ItemEst
     groups: dict[int, list[StoredMeasurement]] = {}
     for measurement in parts.folder.searched:
         groups.setdefault(measurement.position, []).append(measurement)
-    estimates = [_estimate(parts, position, groups[position], posterior) for position in sorted(groups)]
+    estimates = [_estimate(parts, position, groups[position]) for position in sorted(groups)]
     pairs = [one for one in parts.folder.searched if one.paired and one.skipped is None]
     if pairs and 0 not in groups:
         estimates.insert(0, ItemEstimate(0, parts.items.names[0], len(pairs), 1.0, 1.0, 1.0))
     return tuple(estimates)
 
 
-def _estimate(
-    parts: AnswerParts, position: int, stored: Sequence[StoredMeasurement], posterior: Posterior | None
-) -> ItemEstimate:
+def _estimate(parts: AnswerParts, position: int, stored: Sequence[StoredMeasurement]) -> ItemEstimate:
     """Return the mean of the logarithms of an item's measurements, without drift; its interval needs a posterior."""
-    name = parts.items.names[position]
+    name, posterior = parts.items.names[position], parts.result.posterior
     why = next((one.skipped for one in stored if one.skipped is not None), None)
     made = [one for one in stored if one.skipped is None]
     if not made:
@@ -164,53 +157,47 @@ def _estimate(
 def _words(parts: AnswerParts, suspects: Sequence[ItemSuspect]) -> tuple[str, str]:
     """Return the conclusion, and the next step."""
     result = parts.result
-    if result is None or result.posterior is None:
-        why = parts.fault or (result.fault if result else None) or "nothing was measured"
+    if result.posterior is None:
+        why = result.fault or "nothing was measured"
         step = "correct the command, or name another end of the range, then start it again"
         if why == USED_UP:
             step = "repeat the same command with a larger --max-runs or --time-budget: it goes on from here"
         return f"nothing was searched: {why}", step
-    size = f"{format_change(result.change)} ({format_change(result.low)} to {format_change(result.high)})"
     if result.outcome == "not-reproduced":
-        return _words_if_not_reproduced(parts, result, size)
+        return _words_if_not_reproduced(parts)
     if result.outcome == "undecided":
-        return _words_if_undecided(parts, result, size, suspects)
-    return _words_if_found(parts, result, size, suspects)
+        return _words_if_undecided(parts, suspects)
+    return _words_if_found(parts, suspects)
 
 
-def _words_if_not_reproduced(parts: AnswerParts, result: SearchResult, size: str) -> tuple[str, str]:
-    first, last = parts.ends
-    excluded = 2 * parts.tolerance
-    if max(abs(result.low), abs(result.high)) > excluded:
+def _words_if_not_reproduced(parts: AnswerParts) -> tuple[str, str]:
+    result = parts.result
+    differ = "do not differ"
+    step = f"compare the machine, the data and the settings, or start from an earlier {parts.noun}"
+    if max(abs(result.low), abs(result.high)) > 2 * parts.tolerance:
         differ = "may not differ"  # four times the runs halve the interval
         step = f"the runs are too noisy to exclude a change: repeat it with --max-runs {4 * result.runs}"
-    else:
-        differ = "do not differ"
-        step = f"compare the machine, the data and the settings, or start from an earlier {parts.noun}"
-    tolerance = format_change(parts.tolerance).lstrip("+")
-    return f"not reproduced: {first} and {last} {differ} in {parts.metric}: {size}, tolerance {tolerance}", step
+    both, tolerance = f"{parts.name(0)} and {parts.name(-1)}", format_change(parts.tolerance).lstrip("+")
+    return f"not reproduced: {both} {differ} in {parts.metric}: {parts.size}, tolerance {tolerance}", step
 
 
-def _words_if_undecided(
-    parts: AnswerParts, result: SearchResult, size: str, suspects: Sequence[ItemSuspect]
-) -> tuple[str, str]:
-    first, last = parts.ends
+def _words_if_undecided(parts: AnswerParts, suspects: Sequence[ItemSuspect]) -> tuple[str, str]:
+    result = parts.result
     message = f"undecided after {plural(result.runs, 'run')}: "
     if suspects:
         message += f"most probable is {parts.name(suspects[0].position)}, {_percent(suspects[0].probability)}; "
-    message += f"from {first} to {last}, {parts.metric} changed by {size}"
+    message += f"from {parts.name(0)} to {parts.name(-1)}, {parts.metric} changed by {parts.size}"
     more = result.more_runs or 1
     most = result.runs + 2 * more
     return message, f"{more} to {2 * more} more runs would do: repeat the same command with --max-runs {most}"
 
 
-def _words_if_found(
-    parts: AnswerParts, result: SearchResult, size: str, suspects: Sequence[ItemSuspect]
-) -> tuple[str, str]:
-    before = parts.name(result.blamed[0] - 1)
-    *others, last = [parts.name(position) for position in result.blamed]
-    probability = _percent(sum(one.probability for one in suspects if one.position in result.blamed))
-    what = f"changed {parts.metric} by {size}, with {probability} probability"
+def _words_if_found(parts: AnswerParts, suspects: Sequence[ItemSuspect]) -> tuple[str, str]:
+    blamed = parts.result.blamed
+    before = parts.name(blamed[0] - 1)
+    *others, last = [parts.name(position) for position in blamed]
+    probability = _percent(sum(one.probability for one in suspects if one.position in blamed))
+    what = f"changed {parts.metric} by {parts.size}, with {probability} probability"
     if others:
         step = "some of them cannot be measured, so they share the blame: look at what they changed"
         if parts.items.commits:
@@ -228,37 +215,30 @@ def _percent(probability: float) -> str:
     return "more than 99.9 %" if text == "100.0" else f"{text} %"
 
 
-def _notes(parts: AnswerParts, posterior: Posterior | None) -> tuple[str, ...]:
-    """Return notes about skipped items, another change, drift, stored runs and interruptions."""
-    skipped = {one.position: one.skipped for one in parts.folder.stored if one.skipped is not None}
-    notes = [f"{parts.name(position)} was skipped: {skipped[position]}" for position in sorted(skipped)[:_MOST_SKIPPED]]
-    if posterior is not None:
-        notes += _notes_if_found(parts, posterior)
+def _notes(parts: AnswerParts) -> Iterator[str]:
+    """Yield notes about skipped items, another change, drift, stored runs and interruptions."""
+    posterior, skipped = parts.result.posterior, parts.folder.evidence().skipped
+    for position in sorted(skipped)[:_MOST_SKIPPED]:
+        yield f"{parts.name(position)} was skipped: {skipped[position]}"
+    if posterior is not None and parts.result.outcome == "found":
+        if posterior.another > ANOTHER:
+            yield _another_change(parts, posterior.another)
+        drift = math.expm1(posterior.drift)
+        if posterior.model.positions > 2 and abs(drift) > 0.01:
+            yield f"the machine drifted by {format_change(drift)} an hour (removed)"
     used = sum(level.runs for level in posterior.model.stored) if posterior is not None else 0
     if used:
-        notes.append(f"{plural(used, 'stored run')} count as measurements of the ends: new ones agree with them")
+        yield f"{plural(used, 'stored run')} count as measurements of the ends: new ones agree with them"
     elif parts.stored:
-        notes.append("stored runs of the ends are not used: this machine measures something else for the same commit")
+        yield "stored runs of the ends are not used: this machine measures something else for the same commit"
     interruptions = max((one.session for one in parts.folder.stored), default=0)
     if interruptions:
-        notes.append(f"the search was interrupted {plural(interruptions, 'time')}")
-    return tuple(notes)
+        yield f"the search was interrupted {plural(interruptions, 'time')}"
 
 
-def _notes_if_found(parts: AnswerParts, posterior: Posterior) -> Iterator[str]:
-    """Yield notes about another change and about drift, if an item was found."""
-    result = parts.result
-    if result is None or result.outcome != "found":
-        return
-    if posterior.another > ANOTHER:
-        yield _another_change(parts, result, posterior.another)
-    drift = math.expm1(posterior.drift)
-    if posterior.model.positions > 2 and abs(drift) > 0.01:
-        yield f"the machine drifted by {format_change(drift)} an hour (removed)"
-
-
-def _another_change(parts: AnswerParts, result: SearchResult, probability: float) -> str:
+def _another_change(parts: AnswerParts, probability: float) -> str:
     """Return the note about a second, smaller change, with the searches of both parts of the list that may find it."""
+    result = parts.result
     others = [parts.name(one.position) for one in result.suspects if one.position not in result.blamed]
     where = f", perhaps {others[0]}" if others else ""
     note = f"there may be another, smaller change ({_percent(probability)} probability{where})"

@@ -36,9 +36,9 @@ class Neighbours(Struct, frozen=True):
     is_alone: bool
 
     @classmethod
-    def of(cls, folder: BisectFolder, result: SearchResult | None) -> Neighbours | None:
+    def of(cls, folder: BisectFolder, result: SearchResult) -> Neighbours | None:
         """Return the neighbours of an answer; None if no item was found."""
-        if result is None or result.outcome != "found":
+        if result.outcome != "found":
             return None
         is_alone = result.posterior is not None and result.posterior.another < ANOTHER
         return cls(folder, result.blamed[0] - 1, result.blamed[-1], is_alone)

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfgate.bisect.measurements import Measurement, Model
 from perfgate.bisect.ranges import MetricValue, SearchedRange
-from perfgate.bisect.search import NotMeasurable, Terms, search
+from perfgate.bisect.search import NotMeasurable, SearchResult, Terms, search
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.commands.bisect_answer import AnswerParts, answer
 from perfgate.core.causes import BisectReport
@@ -56,7 +56,7 @@ class Versions:
         result = search(Model(self.count, paired=self.paired), Terms(most_runs=self.runs), self, self.folder.evidence())
         names = tuple(f"torch==2.{position}.0" for position in range(self.count))
         facts = MetricValue("step_time", "median", "1" if self.paired else "s", "lower", 0.1, 0.0)
-        return answer(AnswerParts(SearchedRange(names), self.folder, result, None, 0.02, facts, "perfgate-bisect"))
+        return answer(AnswerParts(SearchedRange(names), self.folder, result, 0.02, facts, "perfgate-bisect"))
 
 
 class Pairs(Versions):
@@ -78,11 +78,10 @@ class TwoChanges(Versions):
 
 def broken_end() -> BisectReport:
     """A search whose first item does not run."""
-    parts = AnswerParts(
-        SearchedRange(("torch==2.0.0", "torch==2.1.0")), BisectFolder(Path("perfgate-bisect"), []), None,
-        "an end cannot be measured: torch==2.0.0 ended with exit code 1", 0.02, None, "perfgate-bisect",
-    )  # fmt: skip
-    return answer(parts)
+    fault = "an end cannot be measured: torch==2.0.0 ended with exit code 1"
+    result = SearchResult("undecided", (), (), 0.0, -1.0, math.inf, 0, None, posterior=None, fault=fault)
+    items, folder = SearchedRange(("torch==2.0.0", "torch==2.1.0")), BisectFolder(Path("perfgate-bisect"), [])
+    return answer(AnswerParts(items, folder, result, 0.02, None, "perfgate-bisect"))
 
 
 ANSWERS = {
