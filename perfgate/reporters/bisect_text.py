@@ -34,7 +34,9 @@ def value(report: BisectReport, number: float | None) -> str:
 
 
 def estimate(report: BisectReport, row: ItemEstimate) -> tuple[str, str]:
-    """Return a measured value and its interval; the first item of pairs is the base of all others."""
+    """Return a measured value and its interval, or why there is none; the first item of pairs is the base of others."""
+    if row.value is None:
+        return f"skipped: {row.skipped}", ""
     if report.paired and row.position == 0:
         return "base", ""
     interval = "" if row.low is None else f"{value(report, row.low)} to {value(report, row.high)}"
@@ -49,10 +51,9 @@ def percent(probability: float) -> str:
 def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, ascii_only: bool = False) -> str:
     """Return the answer as text: the conclusion, the suspects, everything measured, and the next step."""
     page = Page(width, colour=colour, ascii_only=ascii_only)
-    if report.outcome == "found":
-        page.paragraph(page.outcome("fail", report.message), "bold red")
-    else:
-        page.paragraph(page.outcome("undecided", report.message), "bold yellow")
+    is_found = report.outcome == "found"
+    headline = page.outcome("fail" if is_found else "undecided", report.message)
+    page.paragraph(headline, "bold red" if is_found else "bold yellow")
     page.blank()
     for suspect in report.suspects:
         item = suspect.item
@@ -63,7 +64,12 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
     for probability, words in unnamed(report):
         page.paragraph(f"{percent(probability):>7}  {words}", "dim", indent=2)
     if report.measured:
-        _write_measured(page, report)
+        page.blank()
+        page.paragraph(f"{report.metric}, {summary(report)}", "bold")
+        for row in report.measured[:_MOST_ROWS]:
+            page.paragraph(_row(report, row, ascii_only=ascii_only), indent=2)
+        if len(report.measured) > _MOST_ROWS:
+            page.paragraph(f"and {len(report.measured) - _MOST_ROWS} more: see --json or --html", "dim", indent=2)
     if report.causes is not None:
         page.blank()
         page.paragraph(f"What changed: {cause_words.step(report.causes)}", "bold")
@@ -75,15 +81,6 @@ def terminal(report: BisectReport, *, width: int = 100, colour: bool = False, as
         page.paragraph(f"note: {note}", "dim")
     page.paragraph(f"→ {report.next_step}", "bold")
     return page.finished()
-
-
-def _write_measured(page: Page, report: BisectReport) -> None:
-    page.blank()
-    page.paragraph(f"{report.metric}, {summary(report)}", "bold")
-    for row in report.measured[:_MOST_ROWS]:
-        page.paragraph(_row(report, row, ascii_only=page.ascii_only), indent=2)
-    if len(report.measured) > _MOST_ROWS:
-        page.paragraph(f"and {len(report.measured) - _MOST_ROWS} more: see --json or --html", "dim", indent=2)
 
 
 def summary(report: BisectReport) -> str:

@@ -116,10 +116,7 @@ def _cures(page: Page, found: Examination) -> None:
 
 
 def _of_interest(found: Examination) -> MeasuredLoad | None:
-    """Return the metric of the user's command that rules name or that comes first, or else the first known load.
-
-    `the whole command` comes after its metrics.
-    """
+    """Return the user's metric that rules name or that comes first (`the whole command` last), or else a known load."""
     named = [need.measured_on for need in found.needs]
     known = [load for load in found.loads if load.floor("separate")]
     ranked = sorted(known, key=lambda load: (load.name not in named, not load.is_users, load.name.startswith("the ")))

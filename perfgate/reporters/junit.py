@@ -149,10 +149,7 @@ def _run_case(report: Report, classname: str) -> list[TestCase]:
 
 
 def _body(verdict: Verdict, group: CauseGroup | None, also: str) -> str:
-    """Return all details of a verdict, because some consumers show the body and lose the attributes.
-
-    `also`: the line about what else changed, for verdicts about a change.
-    """
+    """Return all details of a verdict, because some consumers lose the attributes; `also` says what else changed."""
     lines = [
         verdict.message or verdict.outcome,
         f"cause: {cause_words.line(group.cause)}" if group else "",

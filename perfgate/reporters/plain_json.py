@@ -122,10 +122,7 @@ def _text(value: Any, line: str, lists: _Lists, *, ordered: bool = False) -> str
 
 
 def _list_text(values: Sequence[Any], line: str, lists: _Lists) -> str:
-    """Return a list as JSON; one of numbers is on one line. Nearly all items are samples or their steps.
-
-    `lists` keeps the texts of lists of numbers, because many verdicts may be about one series.
-    """
+    """Return a list as JSON, numbers on one line. `lists` keeps these: many verdicts may be about one series."""
     if id(values) in lists:
         return lists[id(values)][1]
     kinds, numbers = set(map(type, values)), None

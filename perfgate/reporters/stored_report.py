@@ -165,10 +165,7 @@ def _of_today(verdict: Any) -> Any:
 
 
 def _with_steps(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with each next step as one value: JSON has its sentence as `next_step`, its parts as `next`.
-
-    A step of an older report has no parts.
-    """
+    """Return the document with each next step as one value: JSON has a sentence, `next_step`, and parts, `next`."""
     verdicts = data.get("verdicts")
     if not isinstance(verdicts, list) or not all(isinstance(verdict, dict) for verdict in verdicts):
         return data
@@ -182,10 +179,9 @@ def _with_steps(data: dict[str, Any]) -> dict[str, Any]:
 
 def _as_written(document: JsonDocument, path: Path) -> Path:
     """Return the path in the document itself of a path after `_with_steps`."""
-    head, place, name, rest = path[:1], path[1:2], path[2:3], path[3:]
-    if head != ("verdicts",) or name != ("next_step",):
+    if path[:1] != ("verdicts",) or path[2:3] != ("next_step",):
         return path
-    return (*head, *place, "next", *rest) if "next" in document.data["verdicts"][place[0]] else (*head, *place, *name)
+    return (*path[:2], "next", *path[3:]) if "next" in document.data["verdicts"][path[1]] else path[:3]
 
 
 def _report(form: _ReportDocument) -> Report:

@@ -182,10 +182,7 @@ def round_ratios(low: float, high: float, most: int) -> list[float]:
 
 
 def value_ticks(low: float, high: float, unit: Unit, most: int, *, is_log: bool = False) -> Sequence[AxisTick]:
-    """Return ticks from `low` to `high` in base units, round in `unit` and labelled in it.
-
-    On a logarithmic axis, each label has the unit that fits its value.
-    """
+    """Return round ticks in base units, labelled in `unit`, or on a logarithmic axis in the unit that fits each."""
     size = unit.factor
     found = (round_ratios if is_log else round_numbers)(low / size, high / size, most)
     if is_log:
@@ -238,10 +235,7 @@ def grid(ticks: Iterable[AxisTick], scale: PictureScale, width: str | float = "1
 
 
 def labels_below(places: Sequence[tuple[float, str]], y: float) -> SafeText:
-    """Return labels at places of the x axis, in % of the width. Those at the ends stay within the picture.
-
-    `places`: the place of each label, and its text. `y`: the baseline of the text.
-    """
+    """Return labels at places of the x axis, in % of the width; those at the ends stay within. `y`: their baseline."""
     found = []
     for x, label in places:
         anchor = "start" if x < 8 else "end" if x > 92 else None

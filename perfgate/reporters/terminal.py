@@ -28,9 +28,8 @@ def render(
 ) -> str:
     """Return the report in lines of at most `width` terminal cells (of 60 on narrower terminals).
 
-    `report`: the report to show. `width`: the width of the terminal, in cells. `colour`: write ANSI colours.
-    `ascii_only`: write ASCII characters only. `verbose`: write every verdict with all details, run by run. `quiet`:
-    write only the last line.
+    `colour`: write ANSI colours. `ascii_only`: write ASCII characters only. `verbose`: write every verdict with all
+    details, run by run. `quiet`: write only the last line.
     """
     page = Page(max(width, _NARROWEST), colour=colour, ascii_only=ascii_only)
     # Any other exit code than 3 has a reason beside the missing measurements.
@@ -62,8 +61,9 @@ def _without_measurements(page: Page, report: Report, unread: Sequence[Problem],
     rules = answer.by_rule(report.verdicts)
     if rules:
         page.paragraph(answer.not_judged(report))
-    for verdicts in rules if verbose else ():
-        page.paragraph(f"{verdicts[0].rule} ({verdicts[0].at})", "dim", indent=INDENT)
+    if verbose:
+        for first, *_ in rules:
+            page.paragraph(f"{first.rule} ({first.at})", "dim", indent=INDENT)
     write_policy(page, report)
     page.blank()
     write_answer(page, report)
@@ -109,34 +109,33 @@ def _write_causes(page: Page, report: Report) -> None:
     page.blank()
     page.paragraph(cause_words.step(found), "bold")
     for group in groups[:_CAUSES]:
-        places = [text for label, text in cause_words.details(group.cause) if label == "at"]
-        at = f" ({places[0]})" if places else ""
-        page.paragraph(f"{group.number}  {cause_words.title(group.cause)}  {cause_words.cost(group.cause)}{at}")
-        if sentence := cause_words.undo(group.cause):
-            page.paragraph(sentence, indent=INDENT)
+        cause = group.cause
+        source = f" ({cause.source})" if cause.source else ""
+        page.paragraph(f"{group.number}  {cause_words.title(cause)}  {cause_words.cost(cause)}{source}")
+        page.paragraph(cause_words.undo(cause), indent=INDENT)
     if len(groups) > _CAUSES:
         page.paragraph(f"{plural(len(groups) - _CAUSES, 'smaller cause')} more", "dim", indent=INDENT)
-    # Beside causes, only the whole report has the notes.
-    for text in () if groups else (cause_words.without_cause(found), *found.notes):
-        page.paragraph(text, "dim")
+    if not groups:  # beside causes, only the whole report has the notes
+        for text in (cause_words.without_cause(found), *found.notes):
+            page.paragraph(text, "dim")
 
 
 def _write_lines(page: Page, found: Sequence[ShortLine]) -> None:
     """Write a row for each line: name, numbers, bar, and what is allowed. A name that is too wide makes a paragraph."""
     page.blank()
     rows = []
-    for one in found[:_LINES]:
-        drawn = bar(one.worst, ascii_only=page.ascii_only) if page.width >= _WIDTH_OF_BARS else ""
-        rows.append((page.outcome(one.worst.outcome, one.name), one.measured, drawn, one.allowed))
+    for line in found[:_LINES]:
+        drawn = bar(line.worst, ascii_only=page.ascii_only) if page.width >= _WIDTH_OF_BARS else ""
+        rows.append((page.outcome(line.worst.outcome, line.name), line.measured, drawn, line.allowed))
     with_numbers = [row for row in rows if row[1]]
     widths = page.widths(with_numbers or [("",) * 4], least=0)
-    for one, row in zip(found, rows, strict=False):  # `rows` ends after _LINES
-        style = style_of(one.worst)
-        if row[1] and page.cells(row[0]) <= widths[0]:
+    for line, row in zip(found, rows, strict=False):  # `rows` ends after _LINES
+        name, measured, _, allowed = row
+        style = style_of(line.worst)
+        if measured and page.cells(name) <= widths[0]:
             page.row(row, widths, [style, "", style, ""])
         else:
-            page.paragraph("  ".join(filter(None, (row[0], row[1], row[3]))), style)
-        if one.message:
-            page.paragraph(one.message, indent=INDENT)
+            page.paragraph("  ".join(filter(None, (name, measured, allowed))), style)
+        page.paragraph(line.message, indent=INDENT)
     if len(found) > _LINES:
         page.paragraph(f"{len(found) - _LINES} more: --verbose shows them", "dim")

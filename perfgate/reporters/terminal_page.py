@@ -78,10 +78,7 @@ class Page:
     def widths(
         self, rows: Sequence[Sequence[str]], *, wraps: int = 0, least: int = 16, width: int | None = None
     ) -> list[int]:
-        """Return the width of each column; the column `wraps` has at least `least`, and at most what the others leave.
-
-        `width`: the width of the table; None is that of the page.
-        """
+        """Return the width of each column; `wraps` has at least `least`, at most what the others leave of `width`."""
         widths = [max(map(self.cells, column)) for column in zip(*rows, strict=True)]
         longest, widths[wraps] = widths[wraps], 0
         room = (self.width if width is None else width) - sum(widths) - GAP * (len(widths) - 1)
@@ -185,10 +182,7 @@ def style_of(verdict: Verdict) -> str:
 
 
 def bar(verdict: Verdict, *, ascii_only: bool = False) -> str:
-    """Return an interval and the allowed ends on one axis: `··│··━━●━━··`; empty without an estimate.
-
-    Every bar has its own axis, from the smallest to the largest of the numbers on it.
-    """
+    """Return an interval and the allowed ends on an axis of their own: `··│··━━●━━··`; empty without an estimate."""
     seen = verdict.change if verdict.kind == "change" else verdict.new
     allowed = [end for end in numbers.allowed_range(verdict) if end is not None]
     if seen is None or seen.estimate is None or not allowed:

@@ -132,8 +132,7 @@ def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> l
 
     Without a comparison with noise, the list is empty. `in_short` names no metric.
     """
-    found = [(one, _worst(one)) for one in verdicts if one.outcome == "pass" and one.not_excluded is not None]
-    found = [(one, worst) for one, worst in found if worst > 0]
+    found = [(one, _worst(one)) for one in verdicts if one.outcome == "pass" and _worst(one) > 0]
     if not found:
         return []
     worst = max(change for _, change in found)
@@ -245,10 +244,7 @@ def unknown_facts(report: Report) -> list[str]:
 
 
 def what_else(report: Report) -> str:
-    """Return a line about the facts that differ: `what else changed: driver 550.54 → 560.28, host a → b`, or nothing.
-
-    Facts that only the judged files state are the last ones, marked as claimed.
-    """
+    """Return the line about facts that differ: `what else changed: driver 550.54 → 560.28, host a → b`; or nothing."""
     shown = sorted(report.fact_changes, key=lambda one: one.claimed)
     changes: dict[bool, list[str]] = {False: [], True: []}
     for one in shown[:_FACTS_SHOWN]:

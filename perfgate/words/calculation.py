@@ -29,9 +29,11 @@ _MOST_RUNS, _MOST_COUNTS = 12, 12
 def calculation(verdict: Verdict) -> Iterator[str]:
     """Yield the values of the runs, the estimate, each bound beside its edge, and what the table of outcomes says."""
     yield f"{what(verdict)} {verdict.asks}: {verdict.outcome.upper()} (exit {verdict.exit_code})"
+    # Otherwise the outcome does not come from numbers, and the message has its reason.
+    is_judged = verdict.outcome not in ("error", "skipped") or verdict.calculation is not None
     if is_work(verdict):
         yield from _work(verdict)
-    elif _is_not_judged(verdict) or verdict.new is None or verdict.new.estimate is None:
+    elif not is_judged or verdict.new is None or verdict.new.estimate is None:
         yield f"not judged: {verdict.message}"
         return
     elif verdict.kind == "limit":
@@ -39,11 +41,6 @@ def calculation(verdict: Verdict) -> Iterator[str]:
     else:
         yield from _change(verdict)
     yield _table(verdict)
-
-
-def _is_not_judged(verdict: Verdict) -> bool:
-    """Return whether the outcome does not come from numbers; then its message has the reason."""
-    return verdict.outcome in ("error", "skipped") and verdict.calculation is None
 
 
 def _change(verdict: Verdict) -> Iterator[str]:

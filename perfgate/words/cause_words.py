@@ -197,8 +197,10 @@ _MEASURING = {"run-again", "run-longer", "run-paired", "add-base-runs"}
 
 def steps(group: CauseGroup) -> list[str]:
     """Return what to undo, and the next steps of the verdicts, one for each action, those of the worst first."""
-    own, is_red = undo(group.cause), any(one.outcome == "fail" for one in group.verdicts)
-    useless = {"find-cause", *(_MEASURING if is_red else ())} if own else set()
+    own = undo(group.cause)
+    useless = {"find-cause"} if own else set()
+    if own and any(verdict.outcome == "fail" for verdict in group.verdicts):
+        useless |= _MEASURING
     # Of several steps with one action, that of the worst verdict is kept: it is written last.
     by_action = {one.next_step.action: one.next_step for one in reversed(group.verdicts) if one.next_step.text}
     actions = dict.fromkeys(one.next_step.action for one in group.verdicts)

@@ -23,10 +23,7 @@ _PAIRS = "compare base and new in pairs with `perfgate run --paired`"
 def change_message(
     name: str, result: ChangeResult, reference: str, units: tuple[str, str | None], tolerance: str, dropped: int = 0
 ) -> str:
-    """Return the distance of the new runs from the reference. `units` are the base unit and the unit to show.
-
-    `dropped` values of the new runs were warm-up.
-    """
+    """Return the distance of the new runs from the reference. `units`: base, shown unit. `dropped`: warm-up values."""
     found = result.of_numbers
     base, new = (format_value(number, *units) for number in (result.base_value, result.new_value))
     warmup = f", {plural(dropped, 'value')} dropped as warm-up" if dropped else ""

@@ -119,9 +119,7 @@ def conclusion(events: Sequence[HistoryEvent]) -> str:
 def news(action: str, event: HistoryEvent | None) -> str:
     """Return the comment about an action on a ticket; empty if the ticket says enough. None: the event is gone."""
     if event is None:  # a level of fewer than nine runs is an excursion, not a change (`stats/change_points.py`)
-        return (
-            "the history shows no lasting change any more: the old level may have come back after fewer than nine runs"
-        )
+        return "the history shows no lasting change any more: the old level may be back after fewer than nine runs"
     if action == "reopen":
         return "; ".join(end(event)) or "the change is back"
     return "; ".join(end(event)) if action == "close" else ""

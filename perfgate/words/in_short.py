@@ -36,10 +36,7 @@ class ShortLine(Struct, frozen=True):
 
 
 def lines(report: Report) -> list[ShortLine]:
-    """Return what needs attention, and the passes with another change than expected; the worst first.
-
-    If all rules are skipped, each says why.
-    """
+    """Return what needs attention, and the passes with another change than expected; or why all rules are skipped."""
     groups: dict[object, list[Verdict]] = {}
     nothing_judged = report.exit_code and all(one.outcome == "skipped" for one in report.verdicts)
     shown = answer.worst_first(report.verdicts if nothing_judged else filter(_is_shown, report.verdicts))

@@ -157,10 +157,7 @@ _WHOLES = {
 
 
 def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
-    """Return the difference in words, the new runs first; `unit` is the base unit, `shown` the unit to show.
-
-    `Doubt` says what its `base` and `new` are for each `what`.
-    """
+    """Return the difference in words, the new runs first; `unit` is the base unit, `shown` the unit to show."""
     if doubt.reason == "machine":
         return _machine_sentence(doubt, unit, shown)
     base, new, what = doubt.base, doubt.new, doubt.what

@@ -75,15 +75,15 @@ def complete_base(accept: Acceptance, runs: Sequence[Sequence[str]]) -> NextStep
     typed: dict[str, None] = {}  # the arguments of the command: a folder if it has all files of a run
     for sources in runs:
         folders = {name.rpartition("/")[0] for name in sources}
-        typed |= dict.fromkeys(folders if len(sources) > 1 and len(folders) == 1 and "" not in folders else sources)
-    files = list(typed)
+        is_folder = len(sources) > 1 and len(folders) == 1 and "" not in folders
+        typed |= dict.fromkeys(folders if is_folder else sources)
+    files = list(typed) if 0 < len(typed) <= _MOST_FILES else ["RUN..."]
     command = command_line(["perfgate", "baseline", "add", *files, *accept.place, *accept.reading])
-    where = "" if accept.ref is None else f"on {accept.ref}: "
-    text = f"{where}add the source files of the stored runs again; if they are gone or lack it, measure main and add it"
-    if not files or len(files) > _MOST_FILES:
-        command = command_line(["perfgate", "baseline", "add", "RUN...", *accept.place, *accept.reading])
-    who = "you" if accept.ref is None else f"someone who may write to {accept.ref}"
-    return NextStep("add-base-runs", text, who=who, where=f"on {accept.ref}" if accept.ref else "here", command=command)
+    text = "add the source files of the stored runs again; if they are gone or lack it, measure main and add it"
+    if accept.ref is None:
+        return NextStep("add-base-runs", text, command=command)
+    who, where = f"someone who may write to {accept.ref}", f"on {accept.ref}"
+    return NextStep("add-base-runs", f"{where}: {text}", who=who, where=where, command=command)
 
 
 def sources_of(runs: Sequence[Run]) -> list[tuple[str, ...]]:

@@ -69,11 +69,10 @@ def work_next_step(result: WorkResult, accept: Acceptance) -> NextStep:
     text = f"find the new calls{where}" if result.grown else "find the work that is no longer done"
     if not accept.has_store:
         return NextStep("find-cause", text)
+    text = f"{text}; if it is intended, "
     if accept.ref is not None:
-        return accept.step_of_others(
-            "approve", f"{text}; if it is intended, ", "can approve a run of it after the merge"
-        )
-    return NextStep("approve", f"{text}; if it is intended, approve it", command=accept.approve)
+        return accept.step_of_others("approve", text, "can approve a run of it after the merge")
+    return NextStep("approve", f"{text}approve it", command=accept.approve)
 
 
 def is_work(verdict: Verdict) -> bool:
@@ -126,30 +125,25 @@ def _said(differences: Sequence[WorkDifference], word: str, has: str = "has") ->
 def _one(group: Sequence[WorkDifference], word: str, *, names_device: bool) -> str:
     """Return one difference: `6 more DtoH copies (0 → 6) on rank 3`."""
     largest = max(group, key=lambda one: abs(one.new - one.base))
-    text = _count(largest, word) if largest.metric in _NOUNS else _amount(largest, word)
+    text = _amount(largest, word)
     member = {name: value for name, value in largest.member.items() if names_device or name != "device"}
     return f"{text} on {member_name(member)}" if len(group) == 1 and member else text
 
 
-def _kind(difference: WorkDifference) -> str:
-    return f" {difference.labels.get('kind') or difference.labels.get('op') or ''}".rstrip()
-
-
-def _count(one: WorkDifference, word: str) -> str:
-    """Return a difference of calls: `6 more DtoH copies (0 → 6)`, or in percent, `25% more operators`."""
-    change, (single, several) = abs(one.new - one.base), _NOUNS[one.metric]
-    what = f"{'fewer' if word == 'less' else word}{_kind(one)}"
-    if one.base and max(one.base, one.new) >= _PRINTED_WHOLE:
-        return f"{format_number(100 * change / one.base, 2)}% {what} {several}"
-    noun = single if change == 1 else several
-    return f"{format_number(change)} {what} {noun} ({format_number(one.base)} → {format_number(one.new)})"
-
-
 def _amount(one: WorkDifference, word: str) -> str:
-    """Return a difference of bytes or FLOP: `3 MiB more DtoH copied (+50.0%)`."""
-    unit, verb = _AMOUNTS.get(one.metric, ("FLOP", "computed"))
-    text = f"{format_value(abs(one.new - one.base), unit)} {word}{_kind(one)} {verb}"
-    return f"{text} ({format_change(one.new / one.base - 1)})" if one.base else text
+    """Return a difference without its rank: `6 more DtoH copies (0 → 6)`, `25% more operators`, `3 MiB more sent`."""
+    change = abs(one.new - one.base)
+    kind = f" {one.labels.get('kind') or one.labels.get('op') or ''}".rstrip()
+    if one.metric not in _NOUNS:
+        unit, verb = _AMOUNTS.get(one.metric, ("FLOP", "computed"))
+        text = f"{format_value(change, unit)} {word}{kind} {verb}"
+        return f"{text} ({format_change(one.new / one.base - 1)})" if one.base else text
+    single, several = _NOUNS[one.metric]
+    more = f"{'fewer' if word == 'less' else word}{kind}"
+    if one.base and max(one.base, one.new) >= _PRINTED_WHOLE:
+        return f"{format_number(100 * change / one.base, 2)}% {more} {several}"
+    noun = single if change == 1 else several
+    return f"{format_number(change)} {more} {noun} ({format_number(one.base)} → {format_number(one.new)})"
 
 
 def _place(place: WorkPlace | None) -> str:

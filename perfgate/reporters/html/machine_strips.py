@@ -65,10 +65,7 @@ class MachinePlots(Struct, frozen=True):
 
 
 def machine_plots(channels: Sequence[MachineChannel], steps: Ends | None = None) -> MachinePlots | None:
-    """Return a plot of each quantity, or None without any.
-
-    `steps`: the ends of the step plot above; None puts everything on the axis of the time.
-    """
+    """Return a plot of each quantity, by step if the step plot has the ends `steps`, else by time; None without any."""
     measured = [trace for channel in channels for trace in channel.runs if trace.values]
     by_step = steps is not None and any(trace.steps for trace in measured)
     if by_step:

@@ -77,10 +77,6 @@ def render_bisect(report: BisectReport) -> str:
         suspects.append((probability, name, item.subject, item.author, item.diffstat))
     if suspects:
         suspects += [(bisect_text.percent(share), words, "", "", "") for share, words in bisect_text.unnamed(report)]
-    measured = []
-    for row in report.measured:
-        value = bisect_text.estimate(report, row) if row.value is not None else (f"skipped: {row.skipped}", "")
-        measured.append((row.position, bisect_text.short(row.name), *value, row.runs))
     unit = "change from the first one" if report.paired else report.metric
     page = template("bisect.html.j2", _whole, bisect=bisect_text, causes=cause_words).render(
         report=report,
@@ -91,7 +87,10 @@ def render_bisect(report: BisectReport) -> str:
             (probabilities(report), f"probability that a {report.noun} changed it"),
         ],
         suspects=suspects,
-        measured=measured,
+        measured=[
+            (row.position, bisect_text.short(row.name), *bisect_text.estimate(report, row), row.runs)
+            for row in report.measured
+        ],
     )
     return finished(page)
 

@@ -25,12 +25,8 @@ _WIDE = 8
 def interval(estimate: float, bounds: Range, allowed: Range, origin: float | None, unit: str) -> str:
     """Return an estimate with its interval and the allowed range, in the unit of the axis; None is unbounded.
 
-    Parameters:
-        estimate: the estimate.
-        bounds: the ends of its interval.
-        allowed: the ends of what the rule allows.
-        origin: a value that the axis includes, or None; 0 for a change.
-        unit: the label of the axis.
+    `bounds` are the ends of the interval, and `allowed` those of what the rule allows. The axis, with the label `unit`,
+    includes `origin`, if there is one: 0 for a change.
     """
     ends = _ends([estimate, *bounds, *allowed, origin], room=0.15)
     if ends is None:
@@ -105,8 +101,7 @@ def _draw_run(on: Canvas, x: float, run: RunDetails, scale: float, ends: Point) 
 def timeline(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Range, axis: str = "step") -> str:
     """Return the values of base and new runs by step, with warm-up as a shaded area and stalls as triangles.
 
-    The parameters are those of `run_by_run`; `axis` is the name of the x axis. Far values are at the edges of y. Stored
-    runs that are not compared (`past`) are left out.
+    The parameters are those of `run_by_run`; `axis` is the name of the x axis. Far values are at the edges of y.
     """
     drawn = [run for run in runs if run.values and run.standing != "past"]
     ends = _ends([*_extent(drawn, scale), *_scaled(allowed, scale)])
@@ -155,11 +150,7 @@ def _colour(run: RunDetails) -> str:
 def curves(sides: Sequence[tuple[str, Sequence[Point]]], scale: float, unit: str, condition: str) -> str:
     """Return a curve per side, `base` and `new`, over the loads; a side without points is not named.
 
-    Parameters:
-        sides: the name and the points of each side, by load.
-        scale: one `unit` in base units.
-        unit: the unit of the y axis.
-        condition: the label of the x axis.
+    `scale` is one `unit`, that of the y axis, in base units. `condition` is the label of the x axis.
     """
     xs = [x for _, side in sides for x, _ in side]
     is_wide = bool(xs) and min(xs) > 0 and max(xs) > _WIDE * min(xs) and isfinite(max(xs))

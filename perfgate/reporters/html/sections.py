@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,10 +13,8 @@ from perfgate.core.details import LevelDetails, MachineChannel, Part, RunDetails
 from perfgate.core.units import Unit, display_unit, format_value
 from perfgate.core.wording import is_machine_metric, member_name
 from perfgate.reporters.html import plots
+from perfgate.reporters.html.machine_strips import MachinePlots, machine_plots
 from perfgate.words import answer, cause_words, numbers
-
-if TYPE_CHECKING:
-    from perfgate.reporters.html.machine_strips import MachinePlots
 
 #: The largest number of verdicts with pictures, the worst first; more would take minutes to draw.
 MOST_DRAWN = 60
@@ -102,17 +99,15 @@ def verdicts(report: Report) -> list[VerdictSection]:
         VerdictSection(verdict, i, details.get(i), follows=explained.get(id(verdict), 0))
         for i, verdict in enumerate(report.verdicts)
     ]
-    sections.sort(key=lambda one: _importance(one.verdict))
-    opened = [one.index for one in sections[:MOST_DRAWN] if one.needs_attention][:MOST_OPEN]
-    drawn = [replace(_drawn(one, report.details.levels), is_open=one.index in opened) for one in sections[:MOST_DRAWN]]
-    return [*_with_machine(drawn, report.details.machine), *sections[MOST_DRAWN:]]
+    sections.sort(key=lambda section: _importance(section.verdict))
+    first, rest = sections[:MOST_DRAWN], sections[MOST_DRAWN:]
+    opened = [section.index for section in first if section.needs_attention][:MOST_OPEN]
+    drawn = [replace(_drawn(section, report.details.levels), is_open=section.index in opened) for section in first]
+    return [*_with_machine(drawn, report.details.machine), *rest]
 
 
 def _importance(verdict: Verdict) -> tuple[bool, int, float]:
-    """Return the key that sorts verdicts: those that block first, then by outcome, then the largest first.
-
-    The size of a verdict is its change, or the distance of its value from its bound, relative to the bound.
-    """
+    """Return the key that sorts verdicts: those that block first, then by outcome, then the largest first."""
     size = 0.0
     if verdict.kind == "change":
         size = abs(verdict.change.estimate or 0.0) if verdict.change else 0.0
@@ -123,26 +118,21 @@ def _importance(verdict: Verdict) -> tuple[bool, int, float]:
 
 def _with_machine(sections: list[VerdictSection], channels: Sequence[MachineChannel]) -> list[VerdictSection]:
     """Return the sections; the first ones with a step plot get plots of the machine on the same axis."""
-    drawn = (one for one in sections if one.timeline and one.details)
-    chosen = [one.index for one in drawn if not is_machine_metric(one.verdict.metric)]
-    if not channels or not chosen:
-        return sections
-    from perfgate.reporters.html.machine_strips import machine_plots
-
-    return [
-        replace(one, machine=machine_plots(channels, plots.step_ends(one.details.runs)))
-        if one.details and one.index in chosen[:MOST_WITH_MACHINE]
-        else one
-        for one in sections
-    ]
+    found, left = [], MOST_WITH_MACHINE if channels else 0
+    for section in sections:
+        details = section.details if section.timeline and not is_machine_metric(section.verdict.metric) else None
+        if details is not None and left > 0:
+            found.append(replace(section, machine=machine_plots(channels, plots.step_ends(details.runs))))
+            left -= 1
+        else:
+            found.append(section)
+    return found
 
 
 def machine_alone(report: Report, sections: Iterable[VerdictSection]) -> MachinePlots | None:
     """Return the plots of the machine, if no verdict shows them."""
     if not report.details.machine or any(one.machine for one in sections):
         return None
-    from perfgate.reporters.html.machine_strips import machine_plots
-
     return machine_plots(report.details.machine)
 
 
@@ -157,17 +147,18 @@ def groups(sections: Iterable[VerdictSection]) -> list[RuleSection]:
 
 def _group(several: Sequence[VerdictSection]) -> RuleSection:
     """Return the sections of one rule with their counts."""
-    passed = [one for one in several if not one.needs_attention]
-    waiting = [one for one in several if one.needs_attention]
+    passed = [section for section in several if not section.needs_attention]
+    waiting = [section for section in several if section.needs_attention]
     folded = waiting[MOST_OPEN:]
     kinds = [(f"{len(folded)} more that need attention", folded), (f"{len(passed)} that do not", passed)]
+    found = tuple(section.verdict for section in several)
     return RuleSection(
         several[0].verdict.rule,
         several,
         passed,
-        blocking=sum(bool(one.verdict.exit_code) for one in several),
-        warnings=sum(answer.is_warning(one.verdict) for one in several),
-        tally=", ".join(answer.tally(Report(verdicts=tuple(one.verdict for one in several)))),
+        blocking=len([verdict for verdict in found if verdict.exit_code]),
+        warnings=len(list(filter(answer.is_warning, found))),
+        tally=", ".join(answer.tally(Report(verdicts=found))),
         listed=waiting[:MOST_OPEN],
         rest=[(words, rest) for words, rest in kinds if rest],
     )

@@ -90,13 +90,10 @@ def _machine_marks(changed: Sequence[ChangedFact]) -> list[RunMark]:
 
 
 def data(track: TrendRuns, line: CommitLine | None, *, with_links: bool) -> SafeText:
-    """Return the shown runs for the script, as JSON that cannot end its element: times, commits and subjects.
-
-    A time is the seconds since the run before, which is a short number.
-    """
+    """Return the shown runs for the script, as JSON that cannot end its element: times, commits and subjects."""
     runs = track.shown
     seconds = [int(datetime.fromisoformat(run.time.replace("Z", "+00:00")).timestamp()) for run in runs]
-    times = [now - before for before, now in pairwise([0, *seconds])]
+    times = [now - before for before, now in pairwise([0, *seconds])]  # short numbers
     marks: dict[int, list[str]] = {}
     for mark in (*track.releases, *track.machine):
         if mark.at >= track.first:

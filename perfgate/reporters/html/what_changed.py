@@ -191,7 +191,6 @@ def ranks(report: CauseReport) -> RankPicture | None:
     unit = display_unit(longest, "s")
 
     def column(left: float, right: float, low: float, high: float) -> str:
-        """Return the path of a column between two times."""
         top, bottom = (round(100 * (1 - value / longest), 2) for value in (high, low))
         return f"M{left:.2f} {top}H{right:.2f}V{bottom}H{left:.2f}z"
 
