@@ -26,6 +26,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median, stdev
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -123,40 +124,48 @@ def notice_of(line: str) -> Notice | None:
     return None
 
 
+class _Column(NamedTuple):
+    """A column: its place, its text, its statistic (None for any other column), and its printed unit."""
+
+    index: int
+    text: str
+    statistic: str | None
+    unit: str | None
+
+
 def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None:
     """Return the table with this header, a message if it cannot be read, or None if it is not a header of a summary."""
     names = [index for index, text in enumerate(header) if text in _NAMES]
-    parts = [_parts(text) for text in header]
-    found = {statistic: index for index, (statistic, _) in enumerate(parts) if statistic}
-    if len(names) != 1 or "total" not in found or len(found) < 2:
+    every = [_column(index, text) for index, text in enumerate(header)]
+    columns = {column.statistic: column for column in every if column.statistic}
+    if len(names) != 1 or "total" not in columns or len(columns) < 2:
         return None
     if notice and notice.report not in KINDS:
         return f"the report {notice.report} is not read"
-    others = (text for text, (statistic, _) in zip(header, parts, strict=True) if not statistic)
-    if unknown := [text for text in others if text not in _OTHERS]:
+    if unknown := [column.text for column in every if not column.statistic and column.text not in _OTHERS]:
         return f"a table with the column {unknown[0][:40]!r} is not read"
     if (kind := _kind(header, notice)) is None:
         return "a table of unknown calls is not read"
     base, default = "s", "ns"
     if kind == "memcpy.size":
         base, default = "B", (notice and notice.unit) or ""
-    usual = parts[found["total"]][1] or default  # of a column without a unit
-    columns = {}
-    for statistic, index in found.items():
-        unit, per = unit_of_text(parts[index][1] or usual) or ("", 1.0)
+    usual = columns["total"].unit or default  # of a column without a unit
+    statistics = {}
+    for statistic, column in columns.items():
+        unit, per = unit_of_text(column.unit or usual) or ("", 1.0)
         if statistic == "count":
             per = 1.0
         elif unit != base:
-            return f"the column {header[index][:40]!r} has no known unit; its table is left out"
-        columns[index] = (statistic, per)
-    return Table(kind, names[0], base, columns, len(header), notice.report if notice else None)
+            return f"the column {column.text[:40]!r} has no known unit; its table is left out"
+        statistics[column.index] = (statistic, per)
+    return Table(kind, names[0], base, statistics, len(header), notice.report if notice else None)
 
 
-def _parts(text: str) -> tuple[str | None, str | None]:
-    """Return the statistic of a column and its printed unit; a percentage is not a statistic."""
+def _column(index: int, text: str) -> _Column:
+    """Return a column; a percentage is not a statistic."""
     found = _COLUMN.fullmatch(text)
     label, unit = (found[1], found[2]) if found else (text, None)
-    return _STATISTICS.get(label), unit
+    return _Column(index, text, _STATISTICS.get(label), unit)
 
 
 def _kind(header: Sequence[str], notice: Notice | None) -> str | None:

@@ -19,7 +19,7 @@ skipped is a warning. The files with all samples, which `--jsonbin` writes besid
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from perfgate.readers.kit import Format, InputFile, Key, Path, Run, RunBuilder, items, mapping, number, shown
@@ -64,15 +64,15 @@ def read(file: InputFile) -> tuple[Run, ...]:
         run.facts |= {"gpu": " + ".join(names), "gpu_count": len(devices)}
     for place, benchmark in rows(run, data, "benchmarks"):
         name = name_of(run, benchmark, place, "name")
-        states = rows(run, benchmark, *place, "states") if name is not None and "states" in benchmark else ()
-        for at, state in states:
-            _state(run, str(name), state, at)
+        if name is not None and "states" in benchmark:
+            for at, state in rows(run, benchmark, *place, "states"):
+                _state(run, name, state, at)
     return (run.run(),)
 
 
 def _state(run: RunBuilder, name: str, state: Mapping[str, Any], place: Path) -> None:
     """Add the summaries of a state: a benchmark with certain values of its axes, on one device."""
-    labels = {str(key): str(value) for key, value in _pairs(state.get("axis_values"))}
+    labels = {axis: str(value) for axis, value in _named(state.get("axis_values")).items()}
     if type(device := state.get("device")) is int:
         labels["device"] = str(device)
     to = Target(run, run.unique(Key.of(name, **labels), place))
@@ -81,7 +81,7 @@ def _state(run: RunBuilder, name: str, state: Mapping[str, Any], place: Path) ->
         return
     times: dict[str, Printed] = {}
     for at, summary in rows(run, state, *place, "summaries"):
-        tag, value = summary.get("tag"), next((one for key, one in _pairs(summary.get("data")) if key == "value"), None)
+        tag, value = summary.get("tag"), _named(summary.get("data")).get("value")
         if not isinstance(tag, str) or value is None or tag.endswith(_OTHER):
             run.file.coverage.mark(run.json, at)  # it is not a measurement that was left out
             continue
@@ -96,11 +96,10 @@ def _state(run: RunBuilder, name: str, state: Mapping[str, Any], place: Path) ->
         _time(to.part(part) if part else to, statistics)
 
 
-def _pairs(values: object) -> Iterator[tuple[object, object]]:
-    """Yield the names and values of `[{"name": ..., "type": ..., "value": ...}]`; it is null if there are none."""
-    for one in items(values):
-        if "name" in mapping(one) and "value" in mapping(one):
-            yield one["name"], one["value"]
+def _named(listed: object) -> dict[str, object]:
+    """Return the values by name of `[{"name": ..., "type": ..., "value": ...}]`; it is null if there are none."""
+    whole = [row for row in map(mapping, items(listed)) if "name" in row and "value" in row]
+    return {str(row["name"]): row["value"] for row in whole}
 
 
 def _plain(value: object) -> object:
