@@ -127,7 +127,7 @@ def notice_of(line: str) -> Notice | None:
 class _Column(NamedTuple):
     """A column: its place, its text, its statistic (None for any other column), and its printed unit."""
 
-    index: int
+    place: int
     text: str
     statistic: str | None
     unit: str | None
@@ -136,7 +136,7 @@ class _Column(NamedTuple):
 def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None:
     """Return the table with this header, a message if it cannot be read, or None if it is not a header of a summary."""
     names = [index for index, text in enumerate(header) if text in _NAMES]
-    every = [_column(index, text) for index, text in enumerate(header)]
+    every = [_column(place, text) for place, text in enumerate(header)]
     columns = {column.statistic: column for column in every if column.statistic}
     if len(names) != 1 or "total" not in columns or len(columns) < 2:
         return None
@@ -157,15 +157,15 @@ def table_of(header: Sequence[str], notice: Notice | None) -> Table | str | None
             per = 1.0
         elif unit != base:
             return f"the column {column.text[:40]!r} has no known unit; its table is left out"
-        statistics[column.index] = (statistic, per)
+        statistics[column.place] = (statistic, per)
     return Table(kind, names[0], base, statistics, len(header), notice.report if notice else None)
 
 
-def _column(index: int, text: str) -> _Column:
+def _column(place: int, text: str) -> _Column:
     """Return a column; a percentage is not a statistic."""
     found = _COLUMN.fullmatch(text)
     label, unit = (found[1], found[2]) if found else (text, None)
-    return _Column(index, text, _STATISTICS.get(label), unit)
+    return _Column(place, text, _STATISTICS.get(label), unit)
 
 
 def _kind(header: Sequence[str], notice: Notice | None) -> str | None:
