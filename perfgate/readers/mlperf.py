@@ -28,19 +28,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfgate.core.conditions import TABLE, conditions_of
-from perfgate.readers.kit import (
-    Format,
-    InputFile,
-    Key,
-    Run,
-    RunBuilder,
-    Runs,
-    checked,
-    leading_json,
-    mapping,
-    unit_of_name,
-)
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs
 from perfgate.readers.unlabelled import is_unmeasured, with_labels
+from perfgate.readers.values import checked, leading_json, mapping, unit_of_name
 
 NAME = "mlperf"
 METRICS = (

@@ -39,7 +39,7 @@ from msgspec import Struct, field
 from perfgate.core.resource_limits import OverLimit
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder
 from perfgate.readers.step_work import Event, Steps, add_work
-from perfgate.readers.trackers import DamagedError, fields, message_of, messages, signed, text_of
+from perfgate.readers.trackers import DamagedError, fields, parts, signed, text_of
 
 NAME = "xplane"
 METRICS = (
@@ -79,10 +79,10 @@ class _Plane(Struct):
     """
 
     name: str = ""
-    lines: list[bytes] = field(default_factory=list)
+    lines: list[int | bytes] = field(default_factory=list)
     events: dict[int, str] = field(default_factory=dict)
     stats: dict[int, str] = field(default_factory=dict)
-    own_stats: list[bytes] = field(default_factory=list)
+    own_stats: list[int | bytes] = field(default_factory=list)
 
     def text(self, stat: Mapping[int, int | bytes]) -> str:
         """Return the text of a stat, or the name whose id it has instead."""
@@ -126,7 +126,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         message = file.limits.beyond("document_bytes", "this profile is larger")
         raise OverLimit(file.problem("error", f"{message}; or profile fewer steps"))
     try:
-        planes = [_plane(message) for message in messages(data, 1)]
+        planes = [_plane(message) for message in parts(data, 1)]
         lines = [_line(plane, line) for plane in planes for line in plane.lines]
         _add(run, lines)
         types = [text for plane in planes if _DEVICE.match(plane.name) for text in plane.own_texts(_DEVICE_TYPE)]
@@ -137,23 +137,23 @@ def read(file: InputFile) -> tuple[Run, ...]:
     return (run.run(),)
 
 
-def _plane(message: bytes) -> _Plane:
+def _plane(message: int | bytes) -> _Plane:
     """Return the plane in a message; its lines are decoded later, because they need the names."""
     plane = _Plane()
     for number, value in fields(message):
         if number == 2:
             plane.name = text_of(value)
         elif number == 3:
-            plane.lines.append(message_of(value))
+            plane.lines.append(value)
         elif number in (4, 5):
-            key, name = _named(message_of(value), display=4 if number == 4 else None)
+            key, name = _named(value, display=4 if number == 4 else None)
             (plane.events if number == 4 else plane.stats)[key] = name
         elif number == 6:
-            plane.own_stats.append(message_of(value))
+            plane.own_stats.append(value)
     return plane
 
 
-def _named(entry: bytes, display: int | None) -> tuple[int, str]:
+def _named(entry: int | bytes, display: int | None) -> tuple[int, str]:
     """Return the id and the name of an entry of a map.
 
     `display`: the number of the field with the name for people, which is preferred.
@@ -163,11 +163,11 @@ def _named(entry: bytes, display: int | None) -> tuple[int, str]:
         if number == 1:
             key = _integer(value)
         elif number == 2:
-            names |= {one: text_of(text) for one, text in fields(message_of(value)) if one in names}
+            names |= {one: text_of(text) for one, text in fields(value) if one in names}
     return key, (names.get(display) if display else "") or names[2]
 
 
-def _line(plane: _Plane, message: bytes) -> _Line:
+def _line(plane: _Plane, message: int | bytes) -> _Line:
     """Return the line in a message of a plane."""
     name, start, events = "", 0, []
     wanted = {number for number, stat in plane.stats.items() if stat in (_STEP_NUM, _HLO_OP, _CORRELATION, *_DETAILS)}
@@ -177,7 +177,7 @@ def _line(plane: _Plane, message: bytes) -> _Line:
         elif number == 3:
             start = _integer(value) * 1000  # ns to ps
         elif number == 4:
-            events.append(_event(plane, message_of(value), wanted))
+            events.append(_event(plane, value, wanted))
     for event in events:
         event.start += start
     device = _DEVICE.match(plane.name)
@@ -194,7 +194,7 @@ def _number(stat: Mapping[int, int | bytes]) -> int | None:
     return next((_integer(value) for field, value in stat.items() if field in (3, 4)), None)
 
 
-def _event(plane: _Plane, message: bytes, wanted: set[int]) -> Event:
+def _event(plane: _Plane, message: int | bytes, wanted: set[int]) -> Event:
     """Return the event in a message, its start from the start of its line; `wanted`: the ids of stats to decode."""
     event = Event("", 0, 0)
     for number, value in fields(message):
@@ -205,7 +205,7 @@ def _event(plane: _Plane, message: bytes, wanted: set[int]) -> Event:
         elif number == 3:
             event.duration = _integer(value)
         elif number == 4 and wanted:
-            stat = dict(fields(message_of(value)))
+            stat = dict(fields(value))
             name = plane.name_of(stat)
             if name == _STEP_NUM:
                 event.step = _number(stat)

@@ -23,18 +23,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from perfgate.readers.kit import (
-    Format,
-    InputFile,
-    Key,
-    Run,
-    RunBuilder,
-    Runs,
-    checked,
-    labels_of,
-    leading_json,
-    mapping,
-)
+from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, Runs, labels_of
+from perfgate.readers.values import checked, leading_json, mapping
 
 NAME = "mlperf-inference"
 METRICS = (

@@ -29,20 +29,8 @@ from __future__ import annotations
 
 import re
 
-from perfgate.readers.kit import (
-    AGAIN,
-    Format,
-    InputFile,
-    Key,
-    Labels,
-    Run,
-    RunBuilder,
-    Runs,
-    checked,
-    labels_of,
-    number_of,
-)
-from perfgate.readers.records import load_rows
+from perfgate.readers.kit import AGAIN, Format, InputFile, Key, Labels, Run, RunBuilder, Runs, labels_of, load_rows
+from perfgate.readers.values import checked, number_of
 
 NAME = "trtexec"
 METRICS = (

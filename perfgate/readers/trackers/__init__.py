@@ -45,18 +45,18 @@ class ByteStream:
         return data[:size]
 
 
-def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and the value of each field of a message. Raises DamagedError.
+def fields(value: int | bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the number and the value of each field of a message. Raises DamagedError, also if it is no message.
 
     A value is an integer or bytes: a text, a message, or the 8 or 4 bytes of a number.
     """
-    at = 0
+    message, at = message_of(value), 0
     while at < len(message):
         tag, at = _integer(message, at)
         kind = tag & 7
         if kind == 0:
-            value, at = _integer(message, at)
-            yield tag >> 3, value
+            number, at = _integer(message, at)
+            yield tag >> 3, number
             continue
         size = {1: 8, 5: 4}.get(kind)
         if kind == 2:
@@ -85,18 +85,16 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
+def parts(message: int | bytes, number: int) -> list[int | bytes]:
+    """Return the values of the fields of a message with this number. Raises DamagedError."""
+    return [value for field, value in fields(message) if field == number]
+
+
 def message_of(value: int | bytes) -> bytes:
     """Return the bytes of a field. Raises DamagedError if it is a number."""
     if isinstance(value, bytes):
         return value
     raise DamagedError("a field is a number instead of a message")
-
-
-def messages(message: bytes, number: int) -> Iterator[bytes]:
-    """Yield the messages in the fields with this number. Raises DamagedError."""
-    for field, value in fields(message):
-        if field == number:
-            yield message_of(value)
 
 
 def text_of(value: int | bytes) -> str:

@@ -31,7 +31,7 @@ from perfgate.readers.trackers import (
     float_of,
     masked_crc32c,
     message_of,
-    messages,
+    parts,
     signed,
     text_of,
 )
@@ -55,7 +55,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for number, record in enumerate(_records(run, ByteStream(file)), 1):
         event, checksum = record[:-4], int.from_bytes(record[-4:], "little")
         try:
-            if not any(field == 5 for field, _ in fields(event)):
+            if not parts(event, 5):
                 continue  # nothing else is read, such as graphs, so its checksum is not computed
             if masked_crc32c(event) == checksum:
                 _event(scalars, event, number)
@@ -93,14 +93,14 @@ def _event(scalars: Scalars, event: bytes, number: int) -> None:
     """Add the values of the event in record `number`, at its step."""
     printed = dict(fields(event)).get(2, 0)
     step = signed(printed) if isinstance(printed, int) else 0
-    for summary in messages(event, 5):
-        for value in messages(summary, 1):
+    for summary in parts(event, 5):
+        for value in parts(summary, 1):
             _value(scalars, dict(fields(value)), step, number)
 
 
 def _value(scalars: Scalars, value: Mapping[int, int | bytes], step: int, number: int) -> None:
     """Add a value of a summary, given by its fields, if it is a number; a histogram (field 5) is left out."""
-    tag, tensor = text_of(value.get(1, b"")), dict(fields(message_of(value.get(8, b""))))
+    tag, tensor = text_of(value.get(1, b"")), dict(fields(value.get(8, b"")))
     found = float_of(value[2]) if 2 in value else _number(tensor)
     if found is not None and tag:
         scalars.add(tag, found, step, f"record {number}")
@@ -112,7 +112,7 @@ def _number(tensor: Mapping[int, int | bytes]) -> float | None:
     """Return the number of a tensor without dimensions (field 2 of its shape); None for every other tensor."""
     kind, content = tensor.get(1), message_of(tensor.get(4, b""))
     layout = _CONTENT.get(kind) if isinstance(kind, int) else None
-    if layout is None or any(number == 2 for number, _ in fields(message_of(tensor.get(2, b"")))):
+    if layout is None or parts(tensor.get(2, b""), 2):
         return None
     if len(content) == struct.calcsize(layout):
         return float(struct.unpack(layout, content)[0])

@@ -24,17 +24,7 @@ import zlib
 from collections.abc import Iterator
 
 from perfgate.readers.kit import Format, InputFile, Key, Run, RunBuilder, unit_of_name
-from perfgate.readers.trackers import (
-    ByteStream,
-    DamagedError,
-    Scalars,
-    fields,
-    float_of,
-    message_of,
-    messages,
-    signed,
-    text_of,
-)
+from perfgate.readers.trackers import ByteStream, DamagedError, Scalars, fields, float_of, parts, signed, text_of
 
 NAME = "wandb"
 METRICS = "the key of each number of the history, with its steps; `machine.KEY` of the system"
@@ -77,19 +67,19 @@ class _Log:
         """Read a record: all of its numbers or, if it is damaged, none. Raises DamagedError."""
         for field, value in fields(record):
             if field == _HISTORY:
-                self._history(message_of(value), where)
+                self._history(value, where)
             elif field == _SUMMARY:
-                self.summary |= dict(_items(message_of(value), items=1))
+                self.summary |= dict(_items(value, items=1))
             elif field == _SYSTEM:
-                for key, measured in [*_items(message_of(value), items=3)]:
+                for key, measured in [*_items(value, items=3)]:
                     self.run.sample(Key(f"machine.{key}"), "1", measured, None, step=self._samples)
                 self._samples += 1
 
-    def _history(self, record: bytes, where: str) -> None:
+    def _history(self, record: int | bytes, where: str) -> None:
         """Add the numbers of a record of the history at their step: `_step`, or else the field `step`."""
         found, step = dict(_items(record, items=1)), 0
-        for printed in messages(record, 2):
-            numbers = [value for field, value in fields(printed) if field == 1 and isinstance(value, int)]
+        for printed in parts(record, 2):
+            numbers = [value for value in parts(printed, 1) if isinstance(value, int)]
             step = signed(numbers[0]) if numbers else 0
         for key, number in found.items():
             if not key.startswith("_"):
@@ -145,15 +135,15 @@ def _pieces(stream: ByteStream) -> Iterator[tuple[int, bytes]]:
         yield kind, piece
 
 
-def _items(record: bytes, items: int) -> Iterator[tuple[str, float | int]]:
+def _items(record: int | bytes, items: int) -> Iterator[tuple[str, float | int]]:
     """Yield the keys and numbers of the items in a record; `items` is the number of their field."""
-    for item in messages(record, items):
+    for item in parts(record, items):
         key, number = _item(item)
         if number is not None:
             yield key, number
 
 
-def _item(item: bytes) -> tuple[str, float | int | None]:
+def _item(item: int | bytes) -> tuple[str, float | int | None]:
     """Return the key of an item, and its number; None if its value is not a number."""
     key, nested = "", []
     number: float | int | None = None
