@@ -8,7 +8,7 @@ point goes to the nearest event (`assign`).
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -243,25 +243,29 @@ def coordinates(found: LoadedHistory) -> dict[str, float]:
 
 def grouped(panels: Sequence[EventPanel], commits: Mapping[str, float]) -> list[EventGroup]:
     """Return the steps of all environments as events, those that became clear first come first; see `coordinates`."""
-    clear: list[FoundStep] = []
+    groups: list[EventGroup] = []
+    for step in sorted(_found_steps(panels, commits), key=lambda step: (step.seen.time, step.panel)):
+        distances = ((group.distance(step), number) for number, group in enumerate(groups))
+        near = [(distance, number) for distance, number in distances if distance is not None]
+        if near:
+            group = groups[min(near)[1]]
+            group.steps.append(step)
+            group.low, group.high = max(group.low, step.low), min(group.high, step.high)
+        else:
+            groups.append(EventGroup([step], step.low, step.high))
+    return groups
+
+
+def _found_steps(panels: Sequence[EventPanel], commits: Mapping[str, float]) -> Iterator[FoundStep]:
+    """Yield the steps of all environments."""
     for number, panel in enumerate(panels):
         runs = panel.place.runs
-        worse = np.array([1.0 if one.better == "lower" else -1.0 for one in panel.series])
+        worse = np.array([1.0 if series.better == "lower" else -1.0 for series in panel.series])
         for step in panel.steps:
             at, low, high = (commits[runs[row].id] for row in (step.index, step.first - 1, step.last))
             # for the worse if the series that got worse have more weight, the squares of their z
             sign = 1 if float((worse * step.z * np.abs(step.z)).sum()) > 0 else -1
-            clear.append(FoundStep(number, step, runs[step.seen], at, low, high, sign, panel.facts_before(step)))
-    groups: list[EventGroup] = []
-    for one in sorted(clear, key=lambda one: (one.seen.time, one.panel)):
-        near = [(far, number) for number, group in enumerate(groups) if (far := group.distance(one)) is not None]
-        if near:
-            group = groups[min(near)[1]]
-            group.steps.append(one)
-            group.low, group.high = max(group.low, one.low), min(group.high, one.high)
-        else:
-            groups.append(EventGroup([one], one.low, one.high))
-    return groups
+            yield FoundStep(number, step, runs[step.seen], at, low, high, sign, panel.facts_before(step))
 
 
 def assign(panels: Sequence[EventPanel], groups: Sequence[EventGroup], commits: Mapping[str, float]) -> None:
@@ -270,16 +274,27 @@ def assign(panels: Sequence[EventPanel], groups: Sequence[EventGroup], commits: 
     A point that a nearer one displaces goes to its next event.
     """
     for number, panel in enumerate(panels):
-        runs = panel.place.runs
         waiting = [*reversed(panel.moved)]
         while waiting:
             moved = waiting.pop()
-            at, low, high = (commits[runs[row].id] for row in (moved.row, moved.first - 1, moved.last))
-            near = [(away, n) for n, one in enumerate(groups) if (away := one.away(number, moved, at, low, high)) >= 0]
-            for away, n in sorted(near):
-                own = groups[n].moved.setdefault(number, {})
-                held = own.get(moved.column)
-                if held is None or away < held[0]:
-                    own[moved.column] = (away, moved)
-                    waiting += [held[1]] if held else []
-                    break
+            places = [commits[panel.place.runs[row].id] for row in (moved.row, moved.first - 1, moved.last)]
+            displaced = _give(moved, number, places, groups)
+            if displaced is not None:
+                waiting.append(displaced)
+
+
+def _give(moved: MovedSeries, panel: int, places: Sequence[float], groups: Sequence[EventGroup]) -> MovedSeries | None:
+    """Give a change point to the nearest event that has no nearer one of its series; return the one that it displaces.
+
+    `panel`: the number of its environment. `places`: `at`, `low` and `high` of `EventGroup.away`.
+    """
+    distances = [(group.away(panel, moved, *places), n) for n, group in enumerate(groups)]
+    for away, n in sorted(distances):
+        if away < 0:
+            continue
+        points = groups[n].moved.setdefault(panel, {})
+        held = points.get(moved.column)
+        if held is None or away < held[0]:
+            points[moved.column] = (away, moved)
+            return None if held is None else held[1]
+    return None

@@ -81,11 +81,10 @@ def _with_short_levels(
         return groups
     short = [*panels]
     for number, of_steps in z.items():
-        is_moved, place = np.max(of_steps, axis=0) >= _MOVED, panels[number].place
-        series = (
-            with_short_levels(one, found.line, place.levels, 2 * _NEWEST) if moved else replace(one, changes=())
-            for one, moved in zip(panels[number].series, is_moved.tolist(), strict=True)
-        )
+        place = panels[number].place
+        series = [replace(one, changes=()) for one in panels[number].series]
+        for column in np.flatnonzero(np.max(of_steps, axis=0) >= _MOVED).tolist():
+            series[column] = with_short_levels(panels[number].series[column], found.line, place.levels, 2 * _NEWEST)
         short[number] = EventPanel(replace(place, series=tuple(series)))
     # all events take part, because each change point goes to the nearest of them
     again = [EventGroup(group.steps, group.low, group.high) for group in groups]
@@ -128,25 +127,19 @@ def _range(group: EventGroup, panels: Sequence[EventPanel], commits: Mapping[str
     facts: dict[tuple[str, str, str], None] = {}  # a set that keeps its order
     with_facts = 0
     found: tuple[HistoryRun, HistoryRun, HistoryRun] | None = None  # good, likely, bad
-
-    def evidence(panel: int) -> float:
-        """Return the sum of the sizes of the changes, each divided by the width of its interval."""
-        points = [one.change.point for one in group.of(panel)]
-        return sum(abs(point.change) / max(point.high - point.low, 1e-9) for point in points)
-
-    for panel in sorted(group.moved, key=lambda one: (-evidence(one), one)):
+    for panel in sorted(group.moved, key=lambda panel: (-_evidence(group.of(panel)), panel)):
         moved = group.of(panel)
         runs = panels[panel].place.runs
         first, index, last = panels[panel].began(moved)
         changed = panels[panel].facts(first, last)
         facts |= dict.fromkeys(changed)
-        with_facts += len(moved) if changed else 0
-        own = (runs[first - 1], runs[index], runs[last])
+        if changed:
+            with_facts += len(moved)
         if found is None:
-            found = own
+            found = (runs[first - 1], runs[index], runs[last])
             continue
-        good = max(found[0], own[0], key=lambda run: commits[run.id])
-        bad = min(found[2], own[2], key=lambda run: commits[run.id])
+        good = max(found[0], runs[first - 1], key=lambda run: commits[run.id])
+        bad = min(found[2], runs[last], key=lambda run: commits[run.id])
         if commits[good.id] < commits[bad.id]:
             likely = found[1] if commits[good.id] < commits[found[1].id] <= commits[bad.id] else bad
             found = (good, likely, bad)
@@ -154,6 +147,12 @@ def _range(group: EventGroup, panels: Sequence[EventPanel], commits: Mapping[str
     good, likely, bad = found
     is_same = good.commit is not None and good.commit == bad.commit  # then the code did not change
     return EventRange(good, likely, bad, tuple(facts), is_same or with_facts >= _MACHINE_SHARE * len(group.all()))
+
+
+def _evidence(moved: Sequence[MovedSeries]) -> float:
+    """Return the sum of the sizes of the changes, each divided by the width of its interval."""
+    points = [one.change.point for one in moved]
+    return sum(abs(point.change) / max(point.high - point.low, 1e-9) for point in points)
 
 
 # --- how an event ends ----------------------------------------------------------------------------------------------
@@ -216,16 +215,9 @@ def _state_of(
     left = [change for change in changes if change.went_away is None]
     back = max((change.went_away for change in changes if change.went_away), key=lambda run: run.time, default=None)
     if not left and back is not None:
-        bad = line.place(own.bad.commit) if line else None
-        if line is not None and bad is not None:
-            # the subjects that git and GitHub give to reverts of the commits of the range
-            reverts = tuple(f'Revert "{one.subject}"' for one in line.between(own.good.commit, own.bad.commit))
-            later = line.between(own.bad.commit, (runs[-1] if own.hidden else back).commit)
-            for at, commit in enumerate(later, bad + 1):
-                if commit.subject.startswith(reverts):
-                    # the first run that has the revert, and was not measured before the levels were back
-                    first = next((run for run in runs if commits[run.id] >= at and run.time >= back.time), back)
-                    return "reverted", first, None
+        first = _first_with_revert(back, own, line, runs, commits)
+        if first is not None:
+            return "reverted", first, None
         if not own.hidden:
             return "recovered", back, None
         left = changes
@@ -233,6 +225,25 @@ def _state_of(
     if len(decided) == len(left):
         return "approved", None, max(decided, key=lambda level: level.time)
     return "open", back if own.hidden else None, None
+
+
+def _first_with_revert(
+    back: HistoryRun, own: EventRange, line: CommitLine | None, runs: Sequence[HistoryRun], commits: Mapping[str, float]
+) -> HistoryRun | None:
+    """Return the first run with a revert of a commit of the range; None if no commit reverts one.
+
+    It is not measured before the levels were `back`. The other parameters are those of `_state_of`.
+    """
+    bad = line.place(own.bad.commit) if line else None
+    if line is None or bad is None:
+        return None
+    # the subjects that git and GitHub give to reverts of the commits of the range
+    reverts = tuple(f'Revert "{one.subject}"' for one in line.between(own.good.commit, own.bad.commit))
+    later = line.between(own.bad.commit, (runs[-1] if own.hidden else back).commit)
+    place = next((at for at, one in enumerate(later, bad + 1) if one.subject.startswith(reverts)), None)
+    if place is None:
+        return None
+    return next((run for run in runs if commits[run.id] >= place and run.time >= back.time), back)
 
 
 def _worse(moved: Sequence[MovedSeries]) -> Sequence[MovedSeries]:

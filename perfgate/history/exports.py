@@ -108,10 +108,9 @@ def _entries(
 ) -> list[dict[str, object]]:
     """Return the entries of a suite in `data.js`: one for each run that has numbers."""
     benches: dict[str, list[dict[str, str | float]]] = {run.id: [] for run in runs}
-    for one in series:
-        unit = display_unit(float(one.values[0]), one.unit) if one.runs else None
+    for one in (one for one in series if one.runs):
+        unit = display_unit(float(one.values[0]), one.unit)
         for run, value, error in zip(one.runs, one.values.tolist(), one.errors.tolist(), strict=True):
-            assert unit is not None
             bench: dict[str, str | float] = {"name": str(one.name), "value": value / unit.factor, "unit": unit.symbol}
             if not isnan(error):
                 bench["range"] = f"± {format_value(error, one.unit, unit.symbol)}"
@@ -223,15 +222,14 @@ def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
         name = f"perfgate {place.suite} {place.environment}"
         known = client.get_experiment_by_name(name)
         experiment = known.experiment_id if known else client.create_experiment(name)
-        there, token, written = set[str](), None, 0
+        there, token = set[str](), None
         while token != "":
             page = client.search_runs([experiment], filter_string=f"tags.`{_TAG}` != ''", page_token=token)
             there, token = there | {run.data.tags[_TAG] for run in page}, page.token or ""
         tagged = {f"machine.{fact}" for run in place.runs for fact in run.context}
         names, numbers = names_for_mlflow([*tagged, *(str(one.name) for one in place.series)]), _numbers(place)
-        for step, run in enumerate(place.runs):
-            if run.id in there or run.id not in numbers:
-                continue
+        missing = [(i, run) for i, run in enumerate(place.runs) if run.id not in there and run.id in numbers]
+        for step, run in missing:
             time = max(_milliseconds(run.time), 0)  # MLflow knows no earlier one
             facts = {names[f"machine.{name}"]: fact_text(fact) for name, fact in run.context.items()}
             git = {"mlflow.source.git.commit": run.commit, "mlflow.source.git.branch": run.ref}
@@ -243,8 +241,7 @@ def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
             for start in range(0, len(tags), _TAGS):
                 client.log_batch(begun.info.run_id, tags=tags[start : start + _TAGS])
             client.set_terminated(begun.info.run_id, end_time=time)
-            written += 1
-        lines.append(f"{name}: {written} runs written, {len(there)} were there already")
+        lines.append(f"{name}: {len(missing)} runs written, {len(there)} were there already")
     return lines
 
 

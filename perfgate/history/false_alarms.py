@@ -51,15 +51,20 @@ def false_alarms(rule: Rule, column: HistoryColumn, rows: Sequence[int]) -> tupl
     ]
     alarms = runs = 0
     for start, end in pairwise([0, *(point.index for point in points), len(values)]):
-        level = measures[start:end]
-        asked = [clause.asks for clause in rule.clauses if not isinstance(clause.asks, WorkClause)]
-        clauses = (_red(rule, asks, column, level, prior) for asks in asked)
-        red = [any(of_run) for of_run in zip(*clauses, strict=True)]  # for each judged run: is any clause red?
-        if 2 * sum(red) > len(red):  # a limit that most runs of a level break is not a false alarm
-            continue
-        alarms += sum(now and not before for before, now in pairwise([False, *red]))  # each row of red runs once
-        runs += len(red)
+        red = _red_runs(rule, column, measures[start:end], prior)
+        if 2 * sum(red) <= len(red):  # a limit that most runs of a level break is not a false alarm
+            runs += len(red)
+            alarms += sum(now and not before for before, now in pairwise([False, *red]))  # each row of red runs once
     return alarms, runs
+
+
+def _red_runs(
+    rule: Rule, column: HistoryColumn, level: Sequence[RunMeasure], prior: tuple[float, float] | None
+) -> list[bool]:
+    """Return for each judged run of a level whether any clause of the rule is red."""
+    asked = [clause.asks for clause in rule.clauses if not isinstance(clause.asks, WorkClause)]
+    clauses = [_red(rule, asks, column, level, prior) for asks in asked]
+    return [any(of_run) for of_run in zip(*clauses, strict=True)]
 
 
 def _red(

@@ -211,13 +211,16 @@ def proposals(series: Sequence[HistorySeries], runs: Sequence[HistoryRun]) -> It
     for ended in (one for one in series if one.runs and one.missing_since):
         last = place[ended.runs[-1].id]
         for new in began:
-            if not 0 < place[new.runs[0].id] - last <= _SOON:
-                continue
-            old_form, new_form = ((one.unit, one.name.statistic, one.name.rank) for one in (ended, new))
-            before, after = median(ended.values[-_COMPARED:].tolist()), median(new.values[:_COMPARED].tolist())
-            if old_form == new_form and before > 0 and 1 / _RATIO <= after / before <= _RATIO:
+            if 0 < place[new.runs[0].id] - last <= _SOON and _is_similar(ended, new):
                 old, now = ended.name.key.metric, new.name.key.metric
                 yield (
                     f"{old} ended where {now} began, with a similar value: if it was renamed, "
                     f"write `renames: {{{old}: {now}}}` in the rules"
                 )
+
+
+def _is_similar(ended: HistorySeries, new: HistorySeries) -> bool:
+    """Return whether two series have the same unit, statistic and rank, and similar values at the end and beginning."""
+    old_form, new_form = ((one.unit, one.name.statistic, one.name.rank) for one in (ended, new))
+    before, after = median(ended.values[-_COMPARED:].tolist()), median(new.values[:_COMPARED].tolist())
+    return old_form == new_form and before > 0 and 1 / _RATIO <= after / before <= _RATIO

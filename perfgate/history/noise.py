@@ -162,9 +162,8 @@ def learned_priors(
     is_newer = np.array([stored is not None and run.time > stored for run in history.runs], dtype=bool)
     of_each = [str(run.context.get("host", "")) for run in history.runs]
     found = []
-    for column in history.series:
-        if column.name not in wanted or is_exact(column):
-            continue
+    columns = [column for column in history.series if column.name in wanted and not is_exact(column)]
+    for column in columns:
         rows = usable[column.at]
         values, errors, taken = column.values[rows], column.errors[rows], 0
         if hosts and (values > 0).all():
@@ -173,11 +172,13 @@ def learned_priors(
             logs, taken = without_hosts(np.log(values), [of_each[int(at)] for at in column.at[rows]], hosts)
             values, errors = np.exp(logs), errors * np.exp(logs) / values  # the relative errors stay
         noise = noise_between_runs(values, errors)
-        if noise is not None:
-            name, prior = (column.name.key, column.name.statistic, column.name.rank), noise.prior
-            is_old = int(is_newer[column.at][rows].sum()) >= _BLOCK
-            known = CalibratedPrior(*name, prior.s0, prior.d0, noise.runs, learned_from=branch, hosts=taken)
-            found.append(replace(known, wander=noise.wander) if is_old else known)
+        if noise is None:
+            continue
+        name, prior = (column.name.key, column.name.statistic, column.name.rank), noise.prior
+        known = CalibratedPrior(*name, prior.s0, prior.d0, noise.runs, learned_from=branch, hosts=taken)
+        if is_newer[column.at][rows].sum() >= _BLOCK:
+            known = replace(known, wander=noise.wander)
+        found.append(known)
     return tuple(found)
 
 
@@ -207,10 +208,11 @@ def runs_since(
     measured = is_measured(branch)
     is_cut = len(history.runs) >= NEWEST_RUNS and bool(since.all())  # runs since `time` may not have been read
     found = []
-    for column in history.series:
+    columns = [column for column in history.series if column.name in wanted and not is_exact(column)]
+    for column in columns:
         rows = np.flatnonzero(usable[column.at])
         values, errors = column.values[rows], column.errors[rows]
-        if column.name not in wanted or is_exact(column) or not len(rows) or values.min() <= 0:
+        if not len(rows) or values.min() <= 0:
             continue
         points = find_change_points(values, errors=errors)
         # on the measured branch the judge counts blocks of ten from the first of these runs: from the change point, or
@@ -218,8 +220,8 @@ def runs_since(
         if measured and is_cut and not points:
             continue
         first = points[-1].index if points else 0
-        kept = [i for i in range(first, len(rows)) if since[column.at[rows[i]]]]
-        if kept:
+        kept = first + np.flatnonzero(since[column.at[rows[first:]]])
+        if len(kept):
             variances = np.square(np.nan_to_num(errors[kept] / values[kept]))
             labels = tuple(history.runs[at].label for at in column.at[rows[kept]].tolist())
             name = (column.name.key, column.name.statistic, column.name.rank)

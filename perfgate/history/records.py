@@ -82,15 +82,7 @@ def values_of(
     groups: dict[Key, dict[Member, Series]] = {}
     for series in run.series:
         groups.setdefault(series.key.without_members(), {})[series.key.member()] = series
-
-    def seconds(members: Iterable[Series]) -> float:
-        """Return the time that a metric took, by its values or its summary; infinity if its unit is not a time."""
-        return sum(
-            (float(one.values.sum()) or one.aggregate.get("total", 0.0)) if one.unit == "s" else math.inf
-            for one in members
-        )
-
-    for key, members in sorted(groups.items(), key=lambda row: (-seconds(row[1].values()), row[0])):  # longest first
+    for key, members in sorted(groups.items(), key=lambda row: (-_seconds(row[1].values()), row[0])):  # longest first
         # the first rule about the metric says how the usual number is measured, too: its warm-up and direction
         own = next((known.rule for known in wanted.values() if known.key == key), None)
         one = _Wanted.of(key, members, own, better)
@@ -99,6 +91,13 @@ def values_of(
     chosen = list(wanted.values())[: max(MOST_VALUES, count)]
     found = [value for one in chosen if (value := one.measured()) is not None]
     return tuple(sorted(found, key=lambda one: one.name)), len(wanted) - len(chosen)
+
+
+def _seconds(members: Iterable[Series]) -> float:
+    """Return the time that a metric took, by its values or its summary; infinity if its unit is not a time."""
+    return sum(
+        (float(one.values.sum()) or one.aggregate.get("total", 0.0)) if one.unit == "s" else math.inf for one in members
+    )
 
 
 class _Wanted(Struct, frozen=True):

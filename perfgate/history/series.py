@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 
@@ -43,7 +43,7 @@ def order_of(runs: Sequence[HistoryRun], line: CommitLine | None) -> RunOrder:
 
     The order is by time alone without a repository, or if this has fewer than half of the commits (a shallow clone).
     """
-    by_time = sorted(range(len(runs)), key=lambda i: (runs[i].time, runs[i].id))
+    by_time = _by_time(runs)
     with_commit = [i for i in by_time if runs[i].commit]
     if line is None or not with_commit:
         return RunOrder(tuple(by_time))
@@ -52,10 +52,18 @@ def order_of(runs: Sequence[HistoryRun], line: CommitLine | None) -> RunOrder:
         count = len(with_commit) - len(placed)
         why = f"{line.ref} does not have the commits of {count} of {plural(len(with_commit), 'run')} here"
         return RunOrder(tuple(by_time), (f"ordered by time: {why} (fetch it with its history)",))
+    return _by_commits(runs, line, placed)
+
+
+def _by_time(runs: Sequence[HistoryRun]) -> list[int]:
+    return sorted(range(len(runs)), key=lambda i: (runs[i].time, runs[i].id))
+
+
+def _by_commits(runs: Sequence[HistoryRun], line: CommitLine, placed: Mapping[int, int]) -> RunOrder:
+    """Return the order of runs by commit, with notes; `placed` has the places on the line of the runs on it."""
     known = sorted(placed, key=lambda i: (placed[i], runs[i].time, runs[i].id))
     notes = []
-    others = [i for i in with_commit if i not in placed]
-    if others:
+    if others := [i for i in _by_time(runs) if runs[i].commit and i not in placed]:
         names = listed(list(dict.fromkeys(runs[i].label for i in others)))
         what = f"{plural(len(others), 'run')} of commits that are not on {line.ref}"
         notes.append(f"left out: {what} (rewritten, or of another branch): {names}")
@@ -65,7 +73,7 @@ def order_of(runs: Sequence[HistoryRun], line: CommitLine | None) -> RunOrder:
         verb = "has" if late == 1 else "have"
         notes.append(f"{plural(late, 'run')} {verb} an earlier time than a run of an older commit: the commits decide")
     # runs without a commit; the last first, because an insertion moves only the places after it
-    for i in reversed([i for i in by_time if not runs[i].commit]):
+    for i in reversed([i for i in _by_time(runs) if not runs[i].commit]):
         known.insert(bisect_right(latest, runs[i].time), i)
     return RunOrder(tuple(known), tuple(notes))
 

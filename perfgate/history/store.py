@@ -15,6 +15,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 from msgspec import Struct, field
@@ -239,21 +240,19 @@ def _files(
     problems: list[Problem] = []
     for _ in range(_TRIES):
         paths, problems = listed(store, f"{HISTORY}/{suite}/{environment}")
-        paths = paths if newest is None else newest_history(paths, newest)
-        is_complete = True
-        for path in paths:
-            if path not in seen:
-                try:
-                    seen[path] = read_file(store, path, wanted)
-                except FileNotFoundError:
-                    is_complete = False
-        if is_complete:
+        if newest is not None:
+            paths = newest_history(paths, newest)
+        for path in (path for path in paths if path not in seen):
+            with suppress(FileNotFoundError):
+                seen[path] = read_file(store, path, wanted)
+        if all(path in seen for path in paths):
             break
     found = []
     for path in paths:
         file, wrong = seen.get(path) or _problem(store, path, "is listed, but it is not there")
         problems += wrong
-        found += [] if file is None else [file]
+        if file is not None:
+            found.append(file)
     return found, problems
 
 

@@ -134,12 +134,16 @@ def _action(event: HistoryEvent, ticket: Ticket | None, recent: Collection[str])
     if ticket.told.state == "gone" and not is_open and not ticket.is_open:
         return "close"  # write the end of the event: the ticket was closed when its event was not found
     if ticket.told.state != "open":  # perfgate closed it; if it is open, a person opened it again
-        return None if not is_open else "update" if ticket.is_open else "reopen"
+        if not is_open:
+            return None
+        return "update" if ticket.is_open else "reopen"
     if not ticket.is_open:
         return None
+    if not is_open:
+        return "close"
     # the size in the ticket may stay as long as it is in the confidence interval of now
-    is_other = ticket.told.rest != Told.of(event).rest or not worst.low <= ticket.told.size <= worst.high
-    return "close" if not is_open else "update" if is_other else None
+    is_same = ticket.told.rest == Told.of(event).rest and worst.low <= ticket.told.size <= worst.high
+    return None if is_same else "update"
 
 
 def _worst(event: HistoryEvent) -> EventChange:

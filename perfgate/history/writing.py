@@ -9,6 +9,7 @@ import hashlib
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -118,20 +119,11 @@ def _compact(store: WritableStore, month: Month, paths: Sequence[str]) -> tuple[
     """Compact one month of one environment; returns a line if a file was replaced, and problems. Raises Refused."""
     if len(paths) == 1 and MONTH_FILE.search(paths[0]):
         return [], []
+    runs, problems = _read_files(store, paths)
     records: dict[str, HistoryRecord] = {}  # by id of the run
-    problems: list[Problem] = []
-    runs: dict[str, list[HistoryRecord]] = {}  # by path of the file
-    for path in paths:
-        try:
-            file, wrong = read_file(store, path, None)
-        except FileNotFoundError:  # another compaction has written its runs elsewhere
-            continue
-        problems += wrong
-        if file is not None:
-            runs[path] = records_of(file)
-            for record in runs[path]:
-                known = records.get(record.run.id)
-                records[record.run.id] = record if known is None else _joined(known, record)
+    for record in chain.from_iterable(runs.values()):
+        known = records.get(record.run.id)
+        records[record.run.id] = record if known is None else _joined(known, record)
     if not records:
         return [], problems
     written = _write(store, month, records.values())
@@ -146,6 +138,19 @@ def _compact(store: WritableStore, month: Month, paths: Sequence[str]) -> tuple[
         problems.append(Problem("error", message, store.location("/".join((HISTORY, *month)))))
     line = f"{'/'.join(month)}: {len(records)} runs in {plural(len(written), 'file')}, {len(gone)} removed"
     return [line] if replaced else [], problems
+
+
+def _read_files(store: Store, paths: Sequence[str]) -> tuple[dict[str, list[HistoryRecord]], list[Problem]]:
+    """Return the runs in each file, by its path, and the problems of files."""
+    runs: dict[str, list[HistoryRecord]] = {}
+    problems: list[Problem] = []
+    for path in paths:
+        with suppress(FileNotFoundError):  # another compaction has written its runs elsewhere
+            file, wrong = read_file(store, path, None)
+            problems += wrong
+            if file is not None:
+                runs[path] = records_of(file)
+    return runs, problems
 
 
 def _numbers_of(store: Store, month: Month, without: Collection[str] = ()) -> dict[str, set[SeriesName]]:
@@ -223,16 +228,7 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
         if not record.values:
             raise Refused(f"{run.name} has no numbers to remember: see `perfgate inspect {run.source}`", 3)
         refuse_line_breaks(record, run.name)
-        # results of one commit must not be remembered as those of another one, too; `none` is an unknown commit
-        known, own = remembered_already(store, record), short_commit(record.run.commit)
-        same = {one for one in known if one.startswith(own) or own.startswith(one)}  # a user may name fewer digits
-        if own != "none" and (others := sorted({*known} - same - {"none"})):
-            step = "name the commit that it measured: --head SHA"
-            raise Refused(f"{run.name} is in the history already, as a run of commit {others[0]}; {step}", 3)
-        if "none" in known and not same:
-            step = f"remove {store.location(known['none'])}, then add it again"
-            raise Refused(f"{run.name} is in the history already, without its commit: {step}", 3)
-        path = None if same else add(store, record, left_out)
+        path = None if _is_known(store, run.name, record) else add(store, record, left_out)
         if path is None:
             lines.append(f"{run.name} is in the history already")
             continue
@@ -240,6 +236,19 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
         if left_out:
             lines.append(f"  left out, because there is no room: {plural(left_out, 'metric')}; name one in a rule")
     return lines
+
+
+def _is_known(store: Store, name: str, record: HistoryRecord) -> bool:
+    """Return whether a history has a run. Raises Refused if it has the results as those of another commit."""
+    known, own = remembered_already(store, record), short_commit(record.run.commit)
+    same = {one for one in known if one.startswith(own) or own.startswith(one)}  # a user may name fewer digits
+    if own != "none" and (others := sorted({*known} - same - {"none"})):  # `none` is an unknown commit
+        step = "name the commit that it measured: --head SHA"
+        raise Refused(f"{name} is in the history already, as a run of commit {others[0]}; {step}", 3)
+    if "none" in known and not same:
+        step = f"remove {store.location(known['none'])}, then add it again"
+        raise Refused(f"{name} is in the history already, without its commit: {step}", 3)
+    return bool(same)
 
 
 def _kept_by_another_tool(paths: Sequence[str]) -> Refused | None:

@@ -59,26 +59,33 @@ def _of_perf(
     """Yield the runs of the answer of `bencher perf`; each testbed is an environment of its own."""
     by_testbed: dict[str, list[tuple[imported_runs.AboutRun, HistoryValue]]] = {}
     for path, line in imported_runs.objects(document, data.get("results"), ("results",), faults):
-        names = {part: _field(line.get(part), "name") for part in ("branch", "testbed", "benchmark")}
-        measure = line.get("measure") or line.get("metric_kind")  # its name in older versions
-        slug = _field(measure, "slug") or _field(measure, "name")
-        if names["benchmark"] is None or slug is None:
-            faults.say("a result needs a benchmark and a measure; left out", document.locate(path))
-            continue
-        unit = _field(measure, "units") or _UNITS.get(slug, "")
-        for place, point in imported_runs.objects(document, line.get("metrics"), (*path, "metrics"), faults):
-            based = faults.in_base_unit(_value(point), unit, partial(document.locate, place))
-            time = imported_runs.time_at(document, (*place, "start_time"), point.get("start_time"), faults)
-            if based is None:
-                faults.say("a metric has no finite value; left out", document.locate(place))
-            elif time is not None:
-                value = imported_runs.numbered(f"{names['benchmark']}.{slug}", *based, better=None)
-                about = imported_runs.AboutRun(time, commit=_field(point.get("version"), "hash"), ref=names["branch"])
-                by_testbed.setdefault(names["testbed"] or "", []).append((about, value))
+        testbed = _field(line.get("testbed"), "name") or ""
+        by_testbed.setdefault(testbed, []).extend(_numbers_of(document, path, line, faults))
     for testbed, rows in by_testbed.items():
         place_facts: dict[str, Fact] = {"testbed": testbed} if testbed else {}
         for run in imported_runs.values_by_run(rows):
             yield imported_runs.ImportedRun(run.time, run.commit, run.values, run.ref, place=place_facts)
+
+
+def _numbers_of(
+    document: JsonDocument, path: Path, line: Mapping[str, Any], faults: imported_runs.Faults
+) -> Iterator[tuple[imported_runs.AboutRun, HistoryValue]]:
+    """Yield the numbers of one benchmark and measure with their runs."""
+    branch, benchmark = (_field(line.get(part), "name") for part in ("branch", "benchmark"))
+    measure = line.get("measure") or line.get("metric_kind")  # its name in older versions
+    slug = _field(measure, "slug") or _field(measure, "name")
+    if benchmark is None or slug is None:
+        faults.say("a result needs a benchmark and a measure; left out", document.locate(path))
+        return
+    unit = _field(measure, "units") or _UNITS.get(slug, "")
+    for place, point in imported_runs.objects(document, line.get("metrics"), (*path, "metrics"), faults):
+        based = faults.in_base_unit(_value(point), unit, partial(document.locate, place))
+        time = imported_runs.time_at(document, (*place, "start_time"), point.get("start_time"), faults)
+        if based is None:
+            faults.say("a metric has no finite value; left out", document.locate(place))
+        elif time is not None:
+            about = imported_runs.AboutRun(time, commit=_field(point.get("version"), "hash"), ref=branch)
+            yield about, imported_runs.numbered(f"{benchmark}.{slug}", *based, better=None)
 
 
 def _field(value: object, name: str) -> str | None:
@@ -118,16 +125,21 @@ def read_data_js(file: imported_runs.ImportFile) -> imported_runs.Imported:
     if not isinstance(entries, dict):
         why = () if document.problems else (Problem("error", "has no object 'entries'", Location(file.name)),)
         return imported_runs.Imported((), (*document.problems, *why))
-    runs = []
+    runs = tuple(_runs_of_suites(document, entries, faults))
+    return imported_runs.Imported(runs, (*document.problems, *faults.problems))
+
+
+def _runs_of_suites(
+    document: JsonDocument, entries: Mapping[str, Any], faults: imported_runs.Faults
+) -> Iterator[imported_runs.ImportedRun]:
+    """Yield the runs of all suites that have a time and a number."""
     for suite, rows in entries.items():
         labels = {"suite": suite} if len(entries) > 1 else {}
         for path, row in imported_runs.objects(document, rows, ("entries", suite), faults):
             time = imported_runs.time_at(document, (*path, "date"), row.get("date"), faults)
-            if time is not None:
-                values = tuple(_values(document, path, row, labels, faults))
-                if values:
-                    runs.append(imported_runs.ImportedRun(time, _field(row.get("commit"), "id"), values))
-    return imported_runs.Imported(tuple(runs), (*document.problems, *faults.problems))
+            values = () if time is None else tuple(_values(document, path, row, labels, faults))
+            if time is not None and values:
+                yield imported_runs.ImportedRun(time, _field(row.get("commit"), "id"), values)
 
 
 def _values(

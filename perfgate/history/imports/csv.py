@@ -93,23 +93,17 @@ def read(file: ImportFile) -> Imported:
     lines = file.lines()
     reader = csv.reader(chain((next(lines, "").lstrip("\ufeff"),), lines), strict=True)
     rows = WaitingRows()
-    header: list[str] | None = None
     try:
-        for cells in reader:
-            at = Location(file.name, reader.line_num)
-            if header is None:
-                header = _header(cells, at, faults)
-                if header is None:
-                    break
-                continue
-            if not cells:
-                continue
+        first = next(reader, None)
+        header = [] if first is None else _header(first, Location(file.name, reader.line_num), faults) or []
+        for cells in filter(None, reader if header else ()):
             plain = (cell[1:] if _QUOTED.match(cell) else cell for cell in cells)
+            at = Location(file.name, reader.line_num)
             try:
                 about, value, run = _row(dict(zip(header, plain, strict=True)), faults, at)
             except ValueError as error:
-                fields = f"{len(cells)} fields, and the header has {len(header)}" if len(cells) != len(header) else ""
-                faults.say(fields or str(error), at)
+                fields = f"{len(cells)} fields, and the header has {len(header)}"
+                faults.say(str(error) if len(cells) == len(header) else fields, at)
                 continue
             rows.add(about, value, run)
     except csv.Error as error:

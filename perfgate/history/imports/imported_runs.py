@@ -184,17 +184,19 @@ def of_results(file: ImportFile, format: str) -> Imported:
     """
     runs = read(Source(file.name, [file.text.encode()], file.limits), format)
     time, measured = None, runs[0].measured
-    try:
-        time = None if measured is None else utc_of(measured.time)
-    except ValueError as error:
-        if measured is not None and file.time is None:  # else the time that the user gave is used
+    if measured is not None and file.time is None:  # else the time that the user gave is used
+        try:
+            time = utc_of(measured.time)
+        except ValueError as error:
             at = load_json(file.text, file.name, file.limits).locate((measured.field,))
             return Imported((), (Problem("error", str(error), at),))
     # A problem with a key is about one result, another about the whole file.
-    problems = [problem for run in runs for problem in run.problems if problem.key is None]
-    gaps = sum(problem.key is not None and problem.severity == "error" for run in runs for problem in run.problems)
+    found = [problem for run in runs for problem in run.problems]
+    problems = [problem for problem in found if problem.key is None]
+    gaps = sum(problem.key is not None and problem.severity == "error" for problem in found)
     if gaps:
-        problems = problems if any(run.series for run in runs) else []  # without any result, one warning says it
+        if not any(run.series for run in runs):
+            problems = []  # without any result, one warning says it
         what = "1 result is missing, because its benchmark" if gaps == 1 else f"{gaps} results are missing: benchmarks"
         problems.append(Problem("warning", f"{what} failed", Location(file.name)))
     return of_runs(file, runs, problems, time)
