@@ -239,7 +239,7 @@ def test_ranks_are_pooled_step_by_step() -> None:
 def test_ranks_of_other_lengths_or_without_marks_are_pooled_without_marks() -> None:
     marks = np.array([False, True])
     uneven = pooled([samples(1, 2, stalled=marks), samples(3, 4, 5, stalled=np.zeros(3, np.bool_))])
-    assert (uneven.values.tolist(), uneven.stalled) == ([1, 2, 3, 4, 5], None)
+    assert (uneven.kind, uneven.values.tolist(), uneven.stalled) == ("samples", [1, 2, 3, 4, 5], None)
     assert pooled([samples(1, 2, stalled=marks), samples(3, 4)]).stalled is None
     assert pooled([samples(1, 2), samples(3, 4)]).stalled is None
 

@@ -188,10 +188,8 @@ def rank_doubts(evidence: Evidence, new: MeasuredSide) -> Iterator[Doubt]:
     if any(test.name == "rank" for one in selectors(subject.expression) for test in one.labels):
         return
     new_shares = _rank_shares(evidence, subject.new, new.views)
-    found, usual = (
-        min(new_shares, default=1.0),
-        median(_rank_shares(evidence, subject.base, subject.base_views) or [1.0]),
-    )
+    found = min(new_shares, default=1.0)
+    usual = median(_rank_shares(evidence, subject.base, subject.base_views) or [1.0])
     if found / usual <= NOTED:
         yield Doubt("measured-less", "ranks", usual, found, decides=found / usual <= LESS)
     before, now = (
