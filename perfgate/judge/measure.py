@@ -126,14 +126,15 @@ def pooled(parts: list[Series]) -> Series:
 
 def _pooled_aggregates(parts: Sequence[Series]) -> Series:
     """Return the aggregates of several ranks as one. Raises NotAvailable if one of them has no total or no count."""
-    key, unit = parts[0].key.without_members(), parts[0].unit
+    first, *_ = parts
+    key = first.key.without_members()
     totals = [part.aggregate["total"] for part in parts if "total" in part.aggregate]
     counts = [part.aggregate["count"] for part in parts if "count" in part.aggregate]
     if len(totals) < len(parts) or len(counts) < len(parts):
         raise NotAvailable(f"{key.metric} cannot be pooled across ranks: it has neither samples nor total and count")
     total, count = sum(totals), sum(counts)
     aggregate = {"total": total, "count": count, "mean": total / count if count else math.nan}
-    return Series(key, unit, "aggregate", read_only(np.empty(0)), aggregate=aggregate)
+    return Series(key, first.unit, "aggregate", read_only(np.empty(0)), aggregate=aggregate)
 
 
 #: The choices of an extreme rank. The confidence of a limit on it has to be higher, because it is one of several.
