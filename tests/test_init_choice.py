@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from perfgate.commands import init_from_command
+from perfgate.commands import init_gate
 from perfgate.commands.init_from_command import FirstPairs, _chosen
 from perfgate.commands.init_gate import FirstRuns, InitChoices
 from perfgate.core.advice import Advice, FirstGate, MeasuredCommand, ProposedRule, StepTime
@@ -35,7 +35,7 @@ def test_pairs_are_chosen_if_they_see_more(
         rule = ProposedRule("usual", "", "step.time", "", fails_from=of_pairs if gate.is_paired else of_runs)
         return replace(gate, advice=Advice((rule,), (), StepTime("step.time"), runs=3, most_runs=3)), {}
 
-    monkeypatch.setattr(init_from_command, "gate_from_runs", advised)
+    monkeypatch.setattr(init_gate, "gate_from_runs", advised)
     first = FirstRuns(CommandOptions(), "training", (), {}, (), [], {})
     measured = MeasuredCommand("train", "", 3, 1.0, (), 0)
     gate = FirstGate("written", None, "", workflow="", files=(), measured=measured)

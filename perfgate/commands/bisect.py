@@ -15,16 +15,10 @@ from perfgate.bisect.search import SearchResult, Terms, search
 from perfgate.bisect.session import open_folder
 from perfgate.cli import shared
 from perfgate.cli.printing import USAGE, screen, tell, write_document
+from perfgate.commands import bisect_request
 from perfgate.commands.bisect_answer import AnswerParts, answer
 from perfgate.commands.bisect_measurer import BisectTask, ItemMeasurer
-from perfgate.commands.bisect_request import (
-    BisectRequest,
-    from_event,
-    from_history,
-    ruleset_of,
-    with_remembered_command,
-    with_usual_range,
-)
+from perfgate.commands.bisect_request import BisectRequest
 from perfgate.commands.ledger import record_search
 from perfgate.core.causes import BisectReport
 from perfgate.core.wording import plural
@@ -130,7 +124,8 @@ def command(
         --build 'sh make-env.sh {item}' --metric step_time -- sh in-env.sh {item} bench.py
     """
     outputs = {name: path for name, path in (("json", json), ("markdown", markdown), ("html", html)) if path}
-    asked = with_usual_range(with_remembered_command(replace(asked, options=options)), tell)
+    asked = bisect_request.with_remembered_command(replace(asked, options=options))
+    asked = bisect_request.with_usual_range(asked, tell)
     asked.check()
     for fault in output_faults(outputs, (*options.rules, options.baselines, asked.keep)).values():
         raise Refused(fault)
@@ -141,11 +136,13 @@ def _publish(report: BisectReport, outputs: dict[str, str]) -> int:
     """Write and print the answer; return the exit code: 2 if a file cannot be written."""
 
     def rendered(name: str) -> str:
-        if name == "html":
-            from perfgate.reporters.html.page import render_bisect
+        if name == "json":
+            return bisect_text.json(report)
+        if name == "markdown":
+            return bisect_text.markdown(report)
+        from perfgate.reporters.html.page import render_bisect
 
-            return render_bisect(report)
-        return bisect_text.json(report) if name == "json" else bisect_text.markdown(report)
+        return render_bisect(report)
 
     failures = write_reports(outputs, rendered)
     printed = [name for name, path in outputs.items() if path == "-"]
@@ -163,10 +160,10 @@ def _publish(report: BisectReport, outputs: dict[str, str]) -> int:
 def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
     """Search a list for the item that changed a metric. Raises Refused for usage errors, and after a signal."""
     if request.from_history is not None:
-        request = from_history(request, request.from_history, tell)
+        request = bisect_request.from_history(request, request.from_history, tell)
     elif request.event is not None:
-        request = from_event(request, request.event, tell)
-    ruleset, tolerance = ruleset_of(request)
+        request = bisect_request.from_event(request, request.event, tell)
+    ruleset, tolerance = bisect_request.ruleset_of(request)
     items = item_range(request.over) if request.over else commit_range(request.good or "", request.bad or "HEAD")
     if items.commits and git("status", "--porcelain", "--untracked-files=no", what="the working tree cannot be read"):
         tell("note: uncommitted changes are left alone and are not measured: only commits are")

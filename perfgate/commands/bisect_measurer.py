@@ -16,17 +16,10 @@ from msgspec.structs import replace
 from perfgate.baselines.places import differences, identity_of
 from perfgate.baselines.repository import StoredBaselines
 from perfgate.baselines.stores import Store, open_store
+from perfgate.bisect import ranges
 from perfgate.bisect.measurements import Measurement, Model, StoredEnds, ends_of_history, stored_ends
 from perfgate.bisect.posterior import Posterior
-from perfgate.bisect.ranges import (
-    MetricValue,
-    NoMetric,
-    SearchedRange,
-    prior_of,
-    value_in_pair,
-    value_in_run,
-    with_computed,
-)
+from perfgate.bisect.ranges import MetricValue, NoMetric, SearchedRange
 from perfgate.bisect.search import NotMeasurable, SearchResult
 from perfgate.bisect.session import BisectFolder, StoredMeasurement
 from perfgate.commands.bisect_causes import MOST_PAIRS, Neighbours
@@ -126,7 +119,7 @@ class ItemMeasurer(Struct):
             baseline = StoredBaselines(store, ruleset).load(facts, acceptance(options)).baseline
         pairs = split_pairs(runs) if self.paired else None
         run = pairs.new[0] if pairs else runs[0]
-        s0, d0 = prior_of(ruleset, run, baseline, "in-turn" if self.paired else None)
+        s0, d0 = ranges.prior_of(ruleset, run, baseline, "in-turn" if self.paired else None)
         if self.paired:
             return replace(model, s0=s0, d0=d0)
         ends = _of_history(store, options.suite, items, self.facts, facts)
@@ -221,11 +214,11 @@ class ItemMeasurer(Struct):
         options = self.task.request.options
         format = None if self.paired else options.format  # perfgate itself wrote the pair, from files of that format
         runs = inputs.read_runs([str(path)], format, options.trace_mode, mappings=self.task.ruleset.mappings)
-        self.runs = runs = with_computed(self.task.ruleset, runs, read_facts(options.env))
+        self.runs = runs = ranges.with_computed(self.task.ruleset, runs, read_facts(options.env))
         if len(runs) != 1:
             raise NoMetric(f"wrote {len(runs)} runs: one process is one run")
         pairs, ruleset = split_pairs(runs) if self.paired else None, self.task.ruleset
-        self.facts = value_in_run(ruleset, runs[0]) if pairs is None else value_in_pair(ruleset, pairs)
+        self.facts = ranges.value_in_run(ruleset, runs[0]) if pairs is None else ranges.value_in_pair(ruleset, pairs)
         return self.facts
 
     def cost(self, position: int) -> float:
@@ -283,6 +276,6 @@ def _of_baseline(ruleset: Ruleset, items: SearchedRange, baseline: Baseline) -> 
     if line is None or not baseline.runs or any(line.place(run.commit) is None for run in baseline.runs):
         return StoredEnds()
     try:
-        return stored_ends({0: [value_in_run(ruleset, run).value for run in baseline.runs]})
+        return stored_ends({0: [ranges.value_in_run(ruleset, run).value for run in baseline.runs]})
     except NoMetric:
         return StoredEnds()

@@ -40,22 +40,19 @@ _FEWEST = 4
 
 
 class BisectRequest(Struct, frozen=True):
-    """A request to search a list for a change of one metric, and how its items are measured. Times are in seconds."""
+    """A request to search a list for a change of one metric: the options of `perfgate bisect`, as its help says.
+
+    Times are in seconds. `env`: further environment variables of a remembered command.
+    """
 
     command: tuple[str, ...]
     good: str | None
-    #: The default is HEAD.
     bad: str | None
-    #: A metric of the history, one of whose changes gives the range. `change`: the number or the commit of this change.
     from_history: str | None
     change: str | None
-    #: The environment of the history, for `from_history` and `event`.
     environment: str | None
-    #: The items of a list, instead of commits.
     over: tuple[str, ...]
-    #: Search inside of a merge, too.
     full: bool
-    #: The id of the rule whose metric is measured, or else the metric with its statistic.
     rule: str | None
     metric: str | None
     statistic: str | None
@@ -65,17 +62,11 @@ class BisectRequest(Struct, frozen=True):
     most_runs: int
     time_budget: float | None
     timeout: float
-    #: The folder in which the measurements are kept.
     keep: str
-    #: Measure whole runs; without it, two programs that record their steps take them by turns.
     whole_runs: bool
-    #: The seconds to wait for the first step of a program that records its steps.
     hook_timeout: float
-    #: Further environment variables of a remembered command.
     env: tuple[tuple[str, str], ...] = ()
-    #: The id of an event of the history, which gives the range and the metric.
     event: str | None = None
-    #: The options for rules, baselines and reading.
     options: CommandOptions = CommandOptions()
 
     def program(self, ruleset: Ruleset) -> ItemProgram:

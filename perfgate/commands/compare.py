@@ -254,8 +254,6 @@ def _unlike(base: Sequence[Run], new: Sequence[Run], names: Collection[str]) -> 
     `names`: the labels that are conditions.
     """
     base_keys, new_keys = ({one.key for run in side for one in run.series} for side in (base, new))
-    if new_keys <= base_keys:
-        return set(), []
     found, _ = other_conditions(new_keys, base_keys, names)
     if not found:
         return set(), []

@@ -16,17 +16,8 @@ from perfgate.analysis.plan import PAIRS
 from perfgate.baselines.candidates import read_measured
 from perfgate.cli import shared
 from perfgate.cli.printing import screen
-from perfgate.commands.init_gate import (
-    RULES,
-    SUITE,
-    InitChoices,
-    empty_gate,
-    gate_from_runs,
-    read_first_runs,
-    refuse_existing,
-    usual_suite,
-    written,
-)
+from perfgate.commands import init_gate
+from perfgate.commands.init_gate import RULES, SUITE, InitChoices
 from perfgate.commands.rules_table import stored_cases
 from perfgate.core import Run
 from perfgate.core.advice import Advice, FirstGate, ProposedRule, StepTime
@@ -121,7 +112,7 @@ def command(words: tuple[str, ...], options: CommandOptions, choices: InitChoice
     elif words:
         from perfgate.commands.init_from_command import init_from_command
 
-        options = replace(options, suite=options.suite or usual_suite(words))
+        options = replace(options, suite=options.suite or init_gate.usual_suite(words))
         gate = init_from_command(options, choices, words)
     else:
         gate = init(options, choices)
@@ -140,16 +131,16 @@ def init(options: CommandOptions, choices: InitChoices) -> FirstGate:
     """
     if choices.measure is not None and ("\n" in choices.measure or not choices.paired):
         raise Refused("--command needs --paired, and is one line")
-    existing = refuse_existing(choices)
-    gate = empty_gate(options, choices)
+    existing = init_gate.refuse_existing(choices)
+    gate = init_gate.empty_gate(options, choices)
     suite = options.suite or SUITE
     files = {gate.rules: starter(suite, is_paired=choices.paired).encode()}
     if options.runs:
         mappings = WORKING_TREE.mapping_files((RULES,)) if os.path.isdir(RULES) else []
-        first = read_first_runs(options, suite, mappings)
-        gate, files = gate_from_runs(first, gate, without_step=choices.without_step)
+        first = init_gate.read_first_runs(options, suite, mappings)
+        gate, files = init_gate.gate_from_runs(first, gate, without_step=choices.without_step)
     sound_rules([(gate.rules, files[gate.rules])], suite)  # raises Refused, such as for a name of the suite
-    return gate if gate.state == "too-noisy" else written(gate, files, choices, existing)
+    return gate if gate.state == "too-noisy" else init_gate.written(gate, files, choices, existing)
 
 
 #: A misspelt metric is compared with at most this many names.

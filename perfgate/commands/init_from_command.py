@@ -23,18 +23,8 @@ from msgspec.structs import replace
 from perfgate.analysis.plan import POOR
 from perfgate.analysis.proposals import measured_metrics
 from perfgate.cli.printing import is_watched, shown, tell
-from perfgate.commands.init_gate import (
-    RULES,
-    SUITE,
-    Files,
-    FirstRuns,
-    InitChoices,
-    empty_gate,
-    gate_from_runs,
-    read_first_runs,
-    refuse_existing,
-    written,
-)
+from perfgate.commands import init_gate
+from perfgate.commands.init_gate import RULES, SUITE, Files, FirstRuns, InitChoices
 from perfgate.commands.run_results import WHOLE_COMMAND, RunResults, files_at, find_results, narrowed
 from perfgate.core import Location, Report, Run
 from perfgate.core.advice import FirstGate, MeasuredCommand
@@ -67,7 +57,7 @@ def init_from_command(options: CommandOptions, choices: InitChoices, words: tupl
 
     `words`: the command, perhaps after assignments of environment variables.
     """
-    existing = refuse_existing(choices)
+    existing = init_gate.refuse_existing(choices)
     env = [found for found in takewhile(bool, map(_ASSIGNED.fullmatch, words)) if found]
     words = with_benchmark_json(words[len(env) :])
     command = RunCommand(Location(_MAPPINGS), words, choices.results, env=tuple((one[1], one[2]) for one in env))
@@ -120,12 +110,12 @@ def _measured(
         )
     files = WORKING_TREE.mapping_files((RULES,)) if os.path.isdir(RULES) else []
     read = replace(options, runs=tuple(map(str, runs.paths)), env=(*runs.facts, *options.env))
-    first = read_first_runs(read, options.suite or SUITE, _with_section(files, remembered(command, mapping)))
+    first = init_gate.read_first_runs(read, options.suite or SUITE, _with_section(files, remembered(command, mapping)))
     metrics, others = measured_metrics(first.runs)
     notes, seconds = tuple(missing_work(command.words, first.runs)), statistics.median(runs.seconds)
     text = shell_text(command.words)
     measured = MeasuredCommand(text, found[0].said, len(runs.paths), seconds, metrics, others, notes)
-    gate = replace(empty_gate(options, choices), measured=measured)
+    gate = replace(init_gate.empty_gate(options, choices), measured=measured)
     gate, made = _chosen(first, gate, choices, partial(_pairs, command, measuring, first))
     return _written(gate, made, choices, existing, remembered(replace(command, paired=gate.is_paired), mapping))
 
@@ -153,21 +143,21 @@ def _chosen(
     first: FirstRuns, gate: FirstGate, choices: InitChoices, make_pairs: Callable[[], FirstPairs]
 ) -> tuple[FirstGate, Files]:
     """Return a gate with its files: of stored runs; or of pairs if stored runs see too little, and pairs see more."""
-    stored = None if choices.paired else gate_from_runs(first, gate, without_step=choices.without_step)
+    stored = None if choices.paired else init_gate.gate_from_runs(first, gate, without_step=choices.without_step)
     if stored is not None and (choices.without_step or not _is_poor(stored[0])):
         return stored
     pairs = make_pairs()
     assert gate.measured is not None
     measured = replace(gate.measured, seconds=RUNS * pairs.seconds)
     of_pairs = replace(gate, measured=measured, is_paired=True)
-    of_pairs, pair_files = gate_from_runs(replace(first, pairs=pairs.pairs), of_pairs)
+    of_pairs, pair_files = init_gate.gate_from_runs(replace(first, pairs=pairs.pairs), of_pairs)
     if stored is None:
         return of_pairs, pair_files
     of_runs, run_files = stored
     trouble = of_runs.advice.step.trouble if of_runs.advice else None
     if pairs.alone:  # these runs can be stored, too, and more runs show the noise better
-        more = read_first_runs(replace(first.options, runs=pairs.alone), first.suite, first.mapping_files)
-        of_runs, run_files = gate_from_runs(replace(first, runs=(*first.runs, *more.runs)), gate)
+        more = init_gate.read_first_runs(replace(first.options, runs=pairs.alone), first.suite, first.mapping_files)
+        of_runs, run_files = init_gate.gate_from_runs(replace(first, runs=(*first.runs, *more.runs)), gate)
     both = f"stored runs see {_sees(of_runs)}, and pairs {_sees(of_pairs)}"
     if of_runs.state != "too-noisy" and _least(of_runs) <= _AS_GOOD * _least(of_pairs):
         return _noting(of_runs, f"{both}: the gate stores {len(first.runs) + len(pairs.alone)} runs"), run_files
@@ -233,8 +223,8 @@ def _written(gate: FirstGate, made: Files, choices: InitChoices, existing: str, 
     """Write the files, with `text` as rules/perfgate.yaml, or at the end of that file if the user has one."""
     if not os.path.exists(_MAPPINGS):
         rules, *others = made.items()
-        return written(gate, dict([rules, (_MAPPINGS, text.encode()), *others]), choices, existing)
-    gate = written(gate, made, choices, existing)
+        return init_gate.written(gate, dict([rules, (_MAPPINGS, text.encode()), *others]), choices, existing)
+    gate = init_gate.written(gate, made, choices, existing)
     if not choices.dry_run:
         replace_file(_MAPPINGS, dict(_with_section(WORKING_TREE.mapping_files((RULES,)), text))[_MAPPINGS])
     return replace(gate, files=(*gate.files, (f"{_MAPPINGS} (added the section run)", None)))

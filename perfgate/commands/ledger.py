@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from perfgate.baselines.ledger import (
-    has_history,
-    ledger_of,
-    read_ledger,
-    record_check,
-    record_evidence,
-    suites_of_ledger,
-)
+from perfgate.baselines import ledger
 from perfgate.baselines.stores import open_store
 from perfgate.commands.history import show
 from perfgate.core import Key, Problem, Report
@@ -39,14 +32,14 @@ def records_of(
 
     `history`: the whole history; if it is None, it is loaded if the suite has a ledger.
     """
-    entries, problems = read_ledger(open_store(baselines), ruleset.suite)
+    entries, problems = ledger.read_ledger(open_store(baselines), ruleset.suite)
     if not entries:
         return {}, problems
     try:
         found = show(HistoryPlace(baselines)) if history is None else history
     except Refused:  # nothing is remembered any more
-        return ledger_of(entries), problems
-    return ledger_of([*entries, *evidence_of(events_of(found), found.line, ruleset)]), problems
+        return ledger.ledger_of(entries), problems
+    return ledger.ledger_of([*entries, *evidence_of(events_of(found), found.line, ruleset)]), problems
 
 
 def rules_of(ruleset: Ruleset, keys: Collection[Key]) -> list[Rule]:
@@ -102,7 +95,7 @@ def record_false_alarms(
             continue
         for suite, metrics in _metrics_by(event.changes, lambda change: change.suite):
             entry = LedgerEntry("false-alarm", [one.sha for one in commits], metrics, reason=reasons[event.id])
-            record_evidence(store, suite, entry)
+            ledger.record_evidence(store, suite, entry)
 
 
 def _is_beyond(change: EventChange, ruleset: Ruleset) -> bool:
@@ -126,7 +119,7 @@ def record_report(report: Report, options: CommandOptions, tell: Callable[[str],
         return
     try:
         store = open_store(options.baselines)
-        measured = branch() if has_history(store, report.suite) else None
+        measured = branch() if ledger.has_history(store, report.suite) else None
         if measured is None:
             return
         # One run of one environment shows the branch of the history; no metric is read.
@@ -134,7 +127,7 @@ def record_report(report: Report, options: CommandOptions, tell: Callable[[str],
         runs = [run for place in known for run in read(store, *place, wanted=lambda metric: False, newest=1).runs]
         if branch_of(runs, measured) is not None:
             commit = options.head or head_commit()
-            record_check(store, report.suite, report.baseline, commit, report.inputs, report.verdicts)
+            ledger.record_check(store, report.suite, report.baseline, commit, report.inputs, report.verdicts)
     except Refused as refused:
         tell(f"warning: the answers were not recorded: {refused}")
 
@@ -151,7 +144,7 @@ def record_search(
     is_worse = report.change is not None and report.larger_is_worse in (None, report.change > 0)
     widest = max(abs(report.low or 0.0), abs(report.high or 0.0))
     store = open_store(options.baselines)
-    suites = suites_of_ledger(store) if suite is None else [suite]
+    suites = ledger.suites_of_ledger(store) if suite is None else [suite]
     if len(suites) != 1:
         return
     shown: dict[EvidenceKind, Sequence[str]] = {}
@@ -161,5 +154,5 @@ def record_search(
         shown = {"not-reproduced": names[-1:]}
     for kind, commits in shown.items():
         found = LedgerEntry(kind, [*commits], [report.metric], reason=report.message)
-        if commits and (path := record_evidence(store, suites[0], found)):
+        if commits and (path := ledger.record_evidence(store, suites[0], found)):
             tell(f"recorded as evidence about earlier checks: {store.location(path)}")

@@ -18,18 +18,12 @@ from perfgate.commands.preparing import CheckRequest, Prepared, prepare, read_ne
 from perfgate.core import Fact, MissingBaseline, Report
 from perfgate.core.file_mappings import NO_COMMAND
 from perfgate.core.runs import same_fact
+from perfgate.measuring import until_settled
 from perfgate.measuring.attributed_run import run_attributed
 from perfgate.measuring.kept_runs import KEEP, REPORT
 from perfgate.measuring.paired_run import PairRequest, run_pairs
 from perfgate.measuring.programs import Cpus, Stopped, parse_cpus, stopped_by_signals
-from perfgate.measuring.until_settled import (
-    JudgeRuns,
-    MeasuringOptions,
-    StopRule,
-    Tell,
-    run_again_if_suspect,
-    run_until_settled,
-)
+from perfgate.measuring.until_settled import JudgeRuns, MeasuringOptions, StopRule, Tell
 from perfgate.measuring.worktrees import usual_base
 from perfgate.reporters import RENDERERS
 from perfgate.workspace.env_facts import read_facts
@@ -234,9 +228,9 @@ def run(asked: RunOptions, check: CheckRequest, tell: Tell) -> tuple[Report, int
             elif pairs is not None:
                 report = run_pairs(measuring, pairs, judge_runs, tell)
             elif measuring.stop == "unless-suspect":
-                report = run_again_if_suspect(measuring, words, asked.measured, judge_runs, tell)
+                report = until_settled.run_again_if_suspect(measuring, words, asked.measured, judge_runs, tell)
             else:
-                report = run_until_settled(measuring, words, judge_runs, tell)
+                report = until_settled.run_until_settled(measuring, words, judge_runs, tell)
             if measuring.stop != "unless-suspect":
                 replace_file(f"{measuring.keep}/{REPORT}", RENDERERS["json"](report).encode())
     except Stopped as stopped:  # before the first run, or after the last one
