@@ -278,7 +278,7 @@ def _write_cause(page: Page, group: CauseGroup, *, verbose: bool) -> None:
     for verdict in shown:
         style = "yellow" if answer.is_warning(verdict) else "red"
         place = f" ({verdict.at})" if verdict.at.line is not None else ""
-        words = f"{verdict.outcome}: {cause_words.brief(verdict)}, {numbers.allowed(verdict)}{place}"
+        words = f"{verdict.outcome}: {cause_words.brief(verdict)}, allowed: {numbers.allowed(verdict)}{place}"
         page.paragraph(page.outcome(verdict.outcome, words), style, indent=INDENT)
         if verdict.why:
             page.paragraph(f"why: {verdict.why}", "dim", indent=INDENT + 2)

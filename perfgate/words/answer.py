@@ -138,9 +138,10 @@ def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> l
     worst = max(change for _, change in found)
     first, least = min(found, key=lambda one: one[1])
     is_time = all(one.unit == "s" or (one.unit or "").endswith("/s") for one, _ in found)
-    said = f"{'no slowdown of' if is_time else 'nothing worse by'} {rounded_up(worst)} or more"
+    what, of = ("no slowdown", "of") if is_time else ("nothing worse", "by")
+    said = f"{what} {of} {rounded_up(worst)} or more"
     name = shortened(short_call(first.metric), _LONGEST_FACT)
-    return [said if in_short or least > worst / _MUCH else f"{said}, {name} {rounded_up(least)}"]
+    return [said if in_short or least > worst / _MUCH else f"{said}, in {name} {of} {rounded_up(least)}"]
 
 
 def _worst(verdict: Verdict) -> float:
@@ -224,8 +225,8 @@ def difference(change: PolicyChange) -> str:
 def unruled(report: Report) -> list[str]:
     """Return what changed and no rule looks at: a head, and a line for each metric that is listed."""
     more = report.unruled_count - len(report.unruled)
-    count = f"{plural(report.unruled_count, 'metric')} by more than 10%" + (f", {more} not listed" if more else "")
-    lines = [f"Changed, and no rule looks: {count}"] if report.unruled else []
+    count = plural(report.unruled_count, "metric") + (f", {more} not listed" if more else "")
+    lines = [f"Changed by more than 10%, without a rule: {count}"] if report.unruled else []
     for one in report.unruled:
         unit = display_unit(max(one.base, one.new, key=abs), printed_base(one.metric, one.unit))
         values = f"{format_number(one.base / unit.factor)} → {format_value(one.new, unit.base, unit.symbol)}"

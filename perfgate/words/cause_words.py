@@ -247,7 +247,7 @@ _SENTENCES: dict[CauseKind, str] = {
     "machine": "compare clocks and power (`nvidia-smi -q -d CLOCK,POWER`), or measure again",
     "host": "compare the processors, other programs and the version of Python, or measure with `perfgate run --paired`",
     "allocator": "every step allocates device memory anew: look for torch.cuda.empty_cache(), and remove it",
-    "zeroed": "gradients are set to zero and added to: pass set_to_none=True to zero_grad()",
+    "zeroed": "each step fills the gradients with zeros, and adds to them: pass set_to_none=True to zero_grad()",
     "repeated": "the backward pass computes activations again: turn off checkpointing, or use it in fewer layers",
 }
 
@@ -275,7 +275,7 @@ def _of_calls(cause: Cause) -> str:
         if re.search(went, gone) and re.search(came, come, re.MULTILINE):
             return sentence
     if cause.types == ("tf32", "fp32"):
-        return "tf32 kernels became fp32: TF32 is off: call torch.set_float32_matmul_precision('high')"
+        return "tf32 kernels became fp32, because TF32 is off: call torch.set_float32_matmul_precision('high')"
     if cause.types is not None:
         return f"{' kernels became '.join(cause.types)}: autocast is off there, or an input has another type"
     if cause.kind not in ("appeared", "replaced") or not cause.come:

@@ -62,12 +62,12 @@ def _open_relation(result: ChangeResult, tolerance: str, *, in_pairs: bool) -> s
         return f"but {plural(runs, 'run')} of both sides do not show the noise between runs, so nothing is excluded"
     if result.of_numbers.reason == "cannot-exclude":
         doubt, high = format_change(result.not_excluded), max(abs(result.low or 0.0), abs(result.high or math.inf))
-        what = f"a change of {doubt} cannot be excluded: the rule accepts doubt up to {worst}"
+        accepted = f"the rule accepts doubt up to {worst}"
         if abs(result.not_excluded or math.inf) > high:  # wider than shown, or around no change: `Bounds.not_excluded`
-            return f"but these runs are too few: {what}"
-        return f"so {what}"
+            return f"but these runs are too few to exclude a change of {doubt}: {accepted}"
+        return f"so a change of {doubt} cannot be excluded: {accepted}"
     edge = rounded_up(abs(result.not_excluded or result.at_worst))  # every larger change is excluded
-    return f"a change of {edge} or more is excluded, one beyond the tolerance of {tolerance} is not"
+    return f"so a change of {edge} or more is excluded, but not one beyond the tolerance of {tolerance}"
 
 
 def pooled_note(pooled: PooledRuns) -> str:

@@ -34,7 +34,7 @@ PAIRINGS = {
 
 def unstored_parts(parts: Sequence[str]) -> str:
     """Return that the part of a metric that became slower is unknown."""
-    return f"the slower part is unknown: the baseline has none of {listed(parts)}; a run that is stored now has them"
+    return f"the slower part is unknown: the baseline was stored without {listed(parts)}; a run stored now has them"
 
 
 def uncalibrated(*, has_looks: bool, can_calibrate: bool, history: float | None) -> str:
@@ -198,7 +198,7 @@ def _machine_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
     if doubt.what == "same-host" and isinstance(new, float):
         return f"without the difference of the hosts, the change is {format_change(new)}"
     if isinstance(base, str) or isinstance(new, str):
-        return f"the new runs are of another machine: {new}, and the base runs of {base}"
+        return f"the new runs are from machine {new}, the base runs from {base}"
     if doubt.what == "cycles":
         return f"counted in clock cycles, the change is {format_change(new)}"
     if doubt.what == "clock":

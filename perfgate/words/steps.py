@@ -79,7 +79,9 @@ def complete_base(accept: Acceptance, runs: Sequence[Sequence[str]]) -> NextStep
         typed |= dict.fromkeys(folders if is_folder else sources)
     files = list(typed) if 0 < len(typed) <= _MOST_FILES else ["RUN..."]
     command = command_line(["perfgate", "baseline", "add", *files, *accept.place, *accept.reading])
-    text = "add the source files of the stored runs again; if they are gone or lack it, measure main and add it"
+    text = (
+        "add the source files of the stored runs again; if they are gone or incomplete, measure main and add that run"
+    )
     if accept.ref is None:
         return NextStep("add-base-runs", text, command=command)
     who, where = f"someone who may write to {accept.ref}", f"on {accept.ref}"

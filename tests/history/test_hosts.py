@@ -92,8 +92,8 @@ def test_hosts_that_do_not_differ_explain_nothing(judged: Callable[..., tuple[st
     remember(folder, slower_on_7(1.0))
     outcome, _, said = judged(0.108)
     assert outcome == "fail"
-    assert "the new runs are of another machine: gpu-07, and the base runs of gpu-03" in said
-    assert "the new runs are of another machine: gpu-09" in judged(0.108, "gpu-09")[2]
+    assert "the new runs are from machine gpu-07, the base runs from gpu-03" in said
+    assert "the new runs are from machine gpu-09" in judged(0.108, "gpu-09")[2]
 
 
 CASES = {

@@ -99,7 +99,7 @@ def test_a_count_of_a_thinned_run_is_exact_though_it_is_no_whole_number() -> Non
 
 APPROVE = 'perfgate baseline approve new.json --reason "..."'
 ADD = (
-    "add the source files of the stored runs again; if they are gone or lack it, measure main and add it: "
+    "add the source files of the stored runs again; if they are gone or incomplete, measure main and add that run: "
     "perfgate baseline add RUN..."
 )
 ABSENT: list[tuple[str, dict[str, Any], str]] = [

@@ -42,7 +42,7 @@ def said(rules: str, new: list[Run], base: list[Run], **fields: Any) -> str:
 GONE = "find what removed the call; if the change is intended, approve a run of main after the merge"
 CAME = "find the new call; if the change is intended, approve a run of main after the merge"
 LOST = "find out why it is no longer written, or change the rule"
-ADD = "add the source files of the stored runs again; if they are gone or lack it, measure main and add it"
+ADD = "add the source files of the stored runs again; if they are gone or incomplete, measure main and add that run"
 BASELINE = "within 5% of baseline"
 
 ABSENT: list[tuple[str, list[Run], list[Run], dict[str, Any], str]] = [

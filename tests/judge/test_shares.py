@@ -180,7 +180,7 @@ def test_parts_are_asked_for_where_they_would_explain_something(unit: str, slowe
     new = one(value("load", slower, unit), value("load.a", 0.5, unit), value("load.b", 0.2, unit))
     found = verdict("load within ±5% of baseline", [one(value("load", 1.0, unit))], [new])
     assert [note for note in found.notes if "load.a, load.b" in note] == [
-        "the slower part is unknown: the baseline has none of load.a, load.b; a run that is stored now has them"
+        "the slower part is unknown: the baseline was stored without load.a, load.b; a run stored now has them"
     ] * asked_for
 
 
