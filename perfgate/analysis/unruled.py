@@ -70,7 +70,7 @@ def unruled_changes(
     measured = [_sizes(run) for run in new]
     named = {_name(series) for run in (*base, *new) for series in run.series if is_named(series.key)}
     wholes = [step_time(_times(sizes), run.format) for run, sizes in zip(new, measured, strict=True)]
-    whole = max(wholes, key=lambda one: one.seconds, default=WholeStep(0.0, False, ""))
+    whole = max(wholes, key=lambda one: one.seconds, default=None)
     open_names = {name for run in measured for name in run if not _is_of_run(name[0].metric)} - named
     stored = [_sizes(run, open_names) for run in base]
     tried = (_changed(name, stored, measured, whole) for name in sorted(open_names))
@@ -82,7 +82,7 @@ def unruled_changes(
     return tuple(change for _, change in found[:most]), len(found)
 
 
-def _changed(name: _Name, base: Sequence[_Sizes], new: Sequence[_Sizes], whole: WholeStep) -> _Timed | None:
+def _changed(name: _Name, base: Sequence[_Sizes], new: Sequence[_Sizes], whole: WholeStep | None) -> _Timed | None:
     """The time of a metric and its change; None if one run lacks it, or if it has not clearly changed."""
     if not all(name in run for run in (*base, *new)):
         return None
@@ -91,7 +91,7 @@ def _changed(name: _Name, base: Sequence[_Sizes], new: Sequence[_Sizes], whole: 
     if change is None:
         return None
     (key, unit), time, share = name, 0.0, None
-    if unit == "s":
+    if unit == "s" and whole is not None:
         time = max(fmean(one.total for one in side) for side in (before, now))
         share = whole.share(key.metric, time)
     values = fmean(one.value for one in before), fmean(one.value for one in now)

@@ -82,11 +82,9 @@ class Union:
         at, is_pooled = np.zeros(len(tree.nodes), np.int64), np.zeros(len(tree.nodes), bool)
         for index, node in enumerate(tree.nodes[1:], 1):
             parent, child = int(at[node.parent]), (node.name, node.kind)
-            if self._own:
-                own = self._own.get(self._paths[parent])
-                if is_pooled[node.parent] or (own is not None and child not in own):
-                    at[index], is_pooled[index] = parent, True
-                    continue
+            if is_pooled[node.parent] or self._pools(parent, child):
+                at[index], is_pooled[index] = parent, True
+                continue
             key = (parent, *child)
             if key not in self._known:
                 self._known[key] = len(self.nodes)
@@ -98,6 +96,11 @@ class Union:
         if tree.first is not None:
             np.minimum.at(self.first, at, tree.first)
         return Placed(tree, at, is_pooled)
+
+    def _pools(self, parent: int, child: _Child) -> bool:
+        """True if a node of the union pools a child."""
+        own = self._own.get(self._paths[parent]) if self._own else None
+        return own is not None and child not in own
 
 
 def _own_children(trees: Iterable[CallTree]) -> dict[tuple[_Child, ...], set[_Child]]:

@@ -16,6 +16,14 @@ SCRIPTS = [
     (f"set -euo pipefail\n{GATE} | tee log", "bash {0}", None),
     (f"set -o pipefail\n{GATE} | tee log", "", None),
     (f"set -o pipefail\nset +o pipefail\n{GATE} | tee log", "", scripts._PIPE),
+    # after `&&`, `set -e` does not stop the script, and a pipe has only later commands
+    (f"{GATE} && echo green\necho done", "", scripts._DROPS),
+    (f"{GATE} && echo green", "", None),
+    (f"{GATE} && echo green | cat", "", None),
+    (f"{GATE} | cat", "", scripts._PIPE),
+    # a condition: what follows up to its end
+    (f"if ! {GATE}; then exit 1; fi", "", None),
+    (f"if {GATE}; then echo green; fi; exit 1", "", scripts._DROPS),
     # nothing but a space follows: the gate is the last command
     (f"{GATE}\n \n", "bash {0}", None),
     (f"{GATE}\n \necho done", "bash {0}", scripts._DROPS),
