@@ -92,32 +92,46 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
     `name`: the name of the document in messages. `limits`: the largest depth, and the largest number of lists and
     objects. `finite`: report NaN and infinity as faults.
     """
-    doubled: list[tuple[dict[str, Any], list[str]]] = []  # the objects with duplicate keys, and these keys
-    has_infinite = False
+    noted = _Noted()
+    document = _parsed(JsonDocument(name, text, None), limits, noted)
+    if document.faults or not (noted.doubled or (finite and noted.has_infinite)):
+        return document
+    return replace(document, faults=_faults(document, _faulty_paths(document.data, noted.doubled, finite)))
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+
+class _Noted:
+    """Makes objects and numbers for the module `json`, and notes the mistakes that it accepts."""
+
+    def __init__(self) -> None:
+        #: The objects with duplicate keys, and these keys.
+        self.doubled: list[tuple[dict[str, Any], list[str]]] = []
+        self.has_infinite = False
+
+    def unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members = dict(pairs)
         if len(members) < len(pairs):
             counts = Counter(key for key, _ in pairs)
-            doubled.append((members, [key for key, count in counts.items() if count > 1]))
+            self.doubled.append((members, [key for key, count in counts.items() if count > 1]))
         return members
 
-    def decimal(printed: str) -> float:
-        nonlocal has_infinite
+    def decimal(self, printed: str) -> float:
         value = float(printed)
-        has_infinite = has_infinite or not math.isfinite(value)
+        self.has_infinite = self.has_infinite or not math.isfinite(value)
         return value
 
-    def integer(printed: str) -> int | float:
-        return int(printed) if len(printed) < 300 else decimal(printed)  # int() refuses thousands of digits
+    def integer(self, printed: str) -> int | float:
+        return int(printed) if len(printed) < 300 else self.decimal(printed)  # int() refuses thousands of digits
 
-    # a call for each number would cost more than all else, so there is one only if a number may be huge
-    numbers: Any = {"parse_float": decimal, "parse_int": integer} if HUGE.search(text) else {}
-    document = JsonDocument(name, text, None)
+
+def _parsed(document: JsonDocument, limits: Limits, noted: _Noted) -> JsonDocument:
+    """Return a document with its data, or with the reason why it cannot be read."""
+    text = document.text
     if text.count("{") + text.count("[") > limits.containers:
         return _refused(document, limits.beyond("containers", "this document has more lists and objects"))
+    # a call for each number would cost more than all else, so there is one only if a number may be huge
+    numbers: Any = {"parse_float": noted.decimal, "parse_int": noted.integer} if HUGE.search(text) else {}
     try:
-        data = json.loads(text, object_pairs_hook=unique, parse_constant=decimal, **numbers)
+        data = json.loads(text, object_pairs_hook=noted.unique, parse_constant=noted.decimal, **numbers)
     except json.JSONDecodeError as error:
         cut = error.msg.startswith("Unterminated string") or not text[error.pos :].strip()
         message = "the JSON document is cut off" if cut else f"this is not JSON: {error.msg}"
@@ -128,10 +142,7 @@ def load_json(text: str, name: str, limits: Limits = DEFAULT, *, finite: bool = 
         return _too_deep(document, limits)
     if _SURROGATE.search(text) and not _encodable(data):
         return _refused(document, "a string has half a surrogate pair")
-    document = replace(document, data=data)
-    if not doubled and not (finite and has_infinite):
-        return document
-    return replace(document, faults=_faults(document, _faulty_paths(data, doubled, finite)))
+    return replace(document, data=data)
 
 
 def _refused(document: JsonDocument, message: str, offset: int = 0) -> JsonDocument:
@@ -175,32 +186,31 @@ def _faulty_paths(
 ) -> Iterator[tuple[Path, str]]:
     """Yield the path and the message of each duplicate key and, if `finite`, of each number that is not finite."""
     twice = {id(members): keys for members, keys in doubled}  # the list keeps them alive, so each id is unique
-    # a depth-first walk without recursion: the members that are left of each open list and object, and their path,
-    # which begins with the name "" of the document
-    path: list[str | int] = []
-    waiting: list[Iterator[tuple[str | int, Any]]] = [iter([("", data)])]
+    # A depth-first walk without recursion: for each open list or object, the members that are left.
+    waiting = [_suspects((), {"": data}, finite)]
     while waiting:
-        for key, value in waiting[-1]:
-            kind = type(value)
-            if kind is float:
-                if finite and not math.isfinite(value):
-                    yield ((*path[1:], key) if path else ()), _NOT_FINITE  # without `path`, `value` is the document
-            elif kind is dict or kind is list:
-                if kind is list and _is_plain(value, finite):
-                    continue
-                path.append(key)
-                yield from (((*path[1:], name), _TWICE) for name in twice.get(id(value), ()))
-                waiting.append(iter(value.items() if kind is dict else enumerate(value)))
-                break
-        else:
+        path, value = next(waiting[-1], (None, None))
+        if path is None:
             waiting.pop()
-            del path[-1:]
+        elif isinstance(value, float):
+            yield path[1:], _NOT_FINITE  # without the name "" of the document
+        else:
+            yield from (((*path[1:], key), _TWICE) for key in twice.get(id(value), ()))
+            waiting.append(_suspects(path, value, finite))
 
 
-def _is_plain(values: list[Any], finite: bool) -> bool:
-    """Return whether a list has only numbers and, if `finite`, only finite ones. It is faster than a loop of Python."""
-    kinds = {*map(type, values)}
-    return kinds <= {int, float} and (not finite or float not in kinds or all(map(math.isfinite, values)))
+def _suspects(path: Path, parent: Any, finite: bool) -> Iterator[tuple[Path, Any]]:
+    """Yield the path and the value of each member that is a fault or may contain one."""
+    for key, value in parent.items() if isinstance(parent, dict) else enumerate(parent):
+        if isinstance(value, float):
+            is_suspect = finite and not math.isfinite(value)
+        elif isinstance(value, list):  # faster than a loop over its numbers
+            are_numbers = {*map(type, value)} <= {int, float}
+            is_suspect = not are_numbers or (finite and not all(map(math.isfinite, value)))
+        else:
+            is_suspect = isinstance(value, dict)
+        if is_suspect:
+            yield (*path, key), value
 
 
 def _faults(document: JsonDocument, paths: Iterator[tuple[Path, str]]) -> tuple[Fault, ...]:

@@ -49,10 +49,9 @@ def walk(text: str, deepest: int = sys.maxsize) -> Iterator[tuple[tuple[str | in
                 path[-1] += 1
             if len(path) <= deepest:
                 yield tuple(path), match.start(), token  # type: ignore[arg-type]
-            if token in "[{":
-                path.append(-1 if token == "[" else None)  # -1: its first item will have the index 0
-                continue
-        if path and isinstance(path[-1], str):  # the value of a key has ended
+        if token in "[{":
+            path.append(-1 if token == "[" else None)  # -1: its first item will have the index 0
+        elif path and isinstance(path[-1], str):  # the value of a key has ended
             path[-1] = None
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
 import yaml
 from msgspec import Struct, field
 
 from perfgate.core import Location, Problem
 from perfgate.core.resource_limits import DEFAULT, Limits
+from perfgate.documents.yaml_advice import misread_start, with_advice
 
 Path = tuple[str | int, ...]
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -24,33 +25,10 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NESTED_TOO_DEEP = "exceeded maximum nesting depth"
 #: The part of a word that is underlined.
 _WORD = re.compile(r"[^\s:,\]}]+")
-_TAB_INDENT = re.compile(r" *\t")
 #: The most characters of a line that are shown, and the most values of a file that are refused with a message.
 _SHOWN, _MOST_REFUSED = 160, 200
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None, "~": None, "": None}
-#: How YAML reads the first character of a sentence that is not in single quotes.
-_MISREAD_STARTS = {
-    "*": "an alias",
-    "&": "an anchor",
-    "!": "a tag",
-    "[": "a list",
-    "{": "a mapping",
-    "%": "a directive",
-    **dict.fromkeys("'\"", "a quoted string that ends before the sentence does"),
-    **dict.fromkeys("@`", "a reserved character"),
-    **dict.fromkeys("|>", "a block of text"),
-}
-#: Correct uses of these characters: a sentence in quotes, the header of a block, a list or mapping in brackets.
-_WHOLE = re.compile(r"""(?:'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[|>][-+0-9]*|\{.*\}|\[.*\])\s*(?:#.*)?""")
-#: A field of the rule file: the text after its colon is not part of a sentence.
-_FIELD = re.compile(
-    r"(?:id|why|severity|when|better|warmup|confidence|power|min_\w+|on_\w+|budget|expect_fail|owner|quarantine|tags):"
-)
-#: The column of a field or of a list item, from 1, and the field's name; `-` for an item.
-_Start: TypeAlias = tuple[int, str]
-_ITEM = re.compile(r" *(-)(?: +|$)")
-_FIELD_STARTS = re.compile(r""" *([^\s#'"{\[][^:#]*):(?:\s|$)""")
 
 
 class YamlSpan(Struct, frozen=True):
@@ -126,7 +104,7 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT, *, loader: A
         line = data.count(b"\n", 0, error.start) + 1
         document.problems.append(_problem(name, "is not UTF-8 text: save it as UTF-8", line, 1))
         return document
-    document.lines = lines = text.splitlines()
+    document.lines = text.splitlines()
     try:
         document.data = _Builder(document, yaml.parse(text, Loader=loader), limits).build()
     except _BeyondLimit:
@@ -136,83 +114,28 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT, *, loader: A
     except yaml.MarkedYAMLError as error:
         if error.problem == _NESTED_TOO_DEEP:
             return load_document(name, data, limits, loader=yaml.SafeLoader)  # so that `rule_depth` refuses it
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        cause, advice = str(error.problem or error.context), _indentation_advice(lines[:line])
-        cause = f"{advice} ({cause})" if advice else cause + _hint(lines, line, column)
-        document.problems.append(document.underlined(f"is not valid YAML: {cause}", line, column))
+        document.problems.append(_syntax_problem(document, error))
     except yaml.reader.ReaderError as error:
-        code = error.character if isinstance(error.character, int) else ord(str(error.character)[:1] or "\0")
-        before = text[: max(0, text.find(chr(code)))]  # PyYAML counts bytes or characters, depending on its build
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        message = f"has a character that YAML does not allow (U+{code:04X})"
-        document.problems.append(document.underlined(message, line, column, 1))
+        document.problems.append(_character_problem(document, text, error.character))
     return document
+
+
+def _syntax_problem(document: YamlDocument, error: yaml.MarkedYAMLError) -> Problem:
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    cause = with_advice(str(error.problem or error.context), document.lines, line, column)
+    return document.underlined(f"is not valid YAML: {cause}", line, column)
+
+
+def _character_problem(document: YamlDocument, text: str, character: int | str) -> Problem:
+    code = character if isinstance(character, int) else ord(str(character)[:1] or "\0")
+    before = text[: max(0, text.find(chr(code)))]  # PyYAML counts bytes or characters, depending on its build
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    return document.underlined(f"has a character that YAML does not allow (U+{code:04X})", line, column, 1)
 
 
 def _problem(name: str, message: str, line: int | None = None, column: int | None = None) -> Problem:
     return Problem("error", message, Location(name, line, column))
-
-
-def _hint(lines: list[str], line: int, column: int) -> str:
-    """Return advice for a value at the error, or for a sentence that YAML misreads in its line or the one before."""
-    before, at = (lines[line - 1][: column - 1], lines[line - 1][column - 1 :]) if 1 <= line <= len(lines) else ("", "")
-    if at[:1] in ("@", "`") and re.search(r"(?<!assert):\s*$", before):
-        return f"; YAML reserves a leading {at[0]}: put the text in quotes"
-    if 1 <= line <= len(lines) and _TAB_INDENT.match(lines[line - 1]):
-        return "; YAML does not allow tabs as indentation: use spaces"
-    for text in (lines[number - 1] for number in (line, line - 1) if 1 <= number <= len(lines)):
-        sentence = re.sub(r"^\s*(?:- +)?(?:assert:\s+)?", "", text)
-        if _WHOLE.fullmatch(sentence) or _FIELD.match(sentence):
-            continue
-        if sentence[:1] in _MISREAD_STARTS:
-            return "; " + misread_start(sentence)
-        if text.lstrip().startswith(("- ", "assert:")) and ": " in sentence:
-            return "; YAML reads `: ` inside a sentence as a mapping: wrap the whole sentence in single quotes"
-    return ""
-
-
-def _indentation_advice(lines: Sequence[str]) -> str:
-    """Return advice if the last line begins a field or item in a column without others of its kind; or nothing."""
-    *above, last = lines or [""]
-    open_starts: list[_Start] = []
-    before = ""
-    for text in above:
-        if text.strip() and not text.lstrip().startswith("#"):
-            before = text
-        if starts := list(_starts(text)):
-            # a line ends the fields and items that begin at its column or later, but an item may be below its field
-            at, first = starts[0]
-            around = (one for one in open_starts if one[0] < at or (one[0] == at and first == "-" != one[1]))
-            open_starts = [*around, *starts]
-    column, name = next(_starts(last), (0, ""))
-    columns = sorted({at for at, other in open_starts if (other == "-") == (name == "-")})
-    item = _ITEM.match(before)
-    sentence = before[item.end() :].strip() if item else ""  # the text of the item, if a field begins below it
-    is_below_text = name not in ("", "-") and item is not None and column == item.end() + 1
-    if is_below_text and sentence and not _FIELD_STARTS.match(sentence) and sentence[:1] not in "'\"[{|>&*":
-        return f"`{name}` needs a field above it: write `- assert: {sentence}`"
-    is_first_in_field = before.rstrip().endswith(":") and bool(open_starts) and column > open_starts[-1][0]
-    if not column or not columns or column in columns or is_first_in_field:
-        return ""
-    others = f"the {'items' if name == '-' else 'fields'} above it in column {' or '.join(map(str, columns))}"
-    return f"check the indentation: `{name}` begins in column {column}, {others}"
-
-
-def _starts(text: str) -> Iterator[_Start]:
-    """Yield the items and the field that begin in a line."""
-    at = 0
-    while found := _ITEM.match(text, at):
-        yield found.start(1) + 1, "-"
-        at = found.end()
-    if found := _FIELD_STARTS.match(text, at):
-        yield found.start(1) + 1, found[1]
-
-
-def misread_start(text: str) -> str:
-    """Return how YAML reads a sentence with this first character, and what to do about it."""
-    what = _MISREAD_STARTS[text[0]]
-    return f"YAML reads a leading {text[0]} as {what}: wrap the whole sentence in single quotes"
 
 
 class _Builder(Struct):
@@ -280,19 +203,17 @@ class _Builder(Struct):
 
     def advice(self, event: Any) -> str:
         """Return what to do if the refused text is the beginning of a sentence."""
-        rest = self.span(event).rest
-        return "; " + misread_start(rest) if rest[:1] in _MISREAD_STARTS else ""
+        return misread_start(self.span(event).rest)
 
     def scalar(self, event: Any) -> Any:
         if event.style:  # quoted or a block: always text
             return event.value
         if event.value in _WORDS:
             return _WORDS[event.value]
-        if not _JSON_NUMBER.fullmatch(event.value):
+        # A number beyond float64 stays text, which the schema refuses as a number.
+        if not _JSON_NUMBER.fullmatch(event.value) or math.isinf(float(event.value)):
             return event.value
-        number = float(event.value)  # beyond float64 it stays text, which the schema refuses as a number
-        whole = re.fullmatch(r"-?[0-9]{1,18}", event.value)
-        return event.value if math.isinf(number) else int(event.value) if whole else number
+        return int(event.value) if re.fullmatch(r"-?[0-9]{1,18}", event.value) else float(event.value)
 
     def span(self, event: Any) -> YamlSpan:
         line, column = event.start_mark.line, event.start_mark.column

@@ -99,15 +99,16 @@ class Hint(Struct, frozen=True):
 
 def hint(name: str, text: str, line: int, column: int) -> Hint | None:
     """Return the explanation of the rule at a place; None if there is no rule, or if it is wrong."""
-    document = load_document(name, text.encode("utf-8", "replace"), DEFAULT)
+    data = text.encode("utf-8", "replace")
+    document = load_document(name, data, DEFAULT)
     place = (line + 1, column + 1)  # as positions in a document count
-    for ruleset in readable_rulesets([(name, text.encode("utf-8", "replace"))]):
+    for ruleset in readable_rulesets([(name, data)]):
         for rule in ruleset.rules:
-            begin = (rule.at.line, rule.at.column)
-            values = [value for value in document.values.values() if (value.line, value.column) == begin]
-            if any(begin <= place <= value.end for value in values):
+            begin = (rule.at.line or 0, rule.at.column or 0)
+            ends = [value.end for value in document.values.values() if (value.line, value.column) == begin]
+            if begin <= place <= max(ends, default=(0, 0)):
                 own = document.lines[line]
-                start = values[0].column - 1 if line == values[0].line - 1 else len(own) - len(own.lstrip())
+                start = begin[1] - 1 if place[0] == begin[0] else len(own) - len(own.lstrip())
                 return Hint(explain(rule, ruleset), line, start, max(len(own.rstrip()), start + 1))
     return None
 
@@ -235,17 +236,21 @@ def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Itera
     """
     if before.split() == ["the", "largest"]:
         yield from ((name, "word", "a condition of the sweep") for name in sorted(CONDITIONS))
-        return
-    if can_begin(written, f"{before}{_ANY_METRIC}"):
+    elif can_begin(written, f"{before}{_ANY_METRIC}"):
         for name, meaning in metrics.items():
             yield (name if _PLAIN_NAME.fullmatch(name) else f'"{name}"'), "metric", meaning
         if not before.strip():
             yield from ((sentence, "word", "exact counts of what a step asks for") for sentence in _WORK)
             yield "the largest", "word", "the largest load of a sweep that keeps a limit"
             yield from ((f"{name} of", "statistic", meaning) for name, meaning in _MEANINGS.items())
-        return
-    if written.kind == "expression":
-        return
+    elif written.kind == "sentence":
+        yield from _fitting_in_sentence(written, before, metrics)
+
+
+def _fitting_in_sentence(
+    written: Written, before: str, metrics: Mapping[str, str]
+) -> Iterator[tuple[str, OfferKind, str]]:
+    """Yield what `_fitting` does, in a sentence where no metric can follow."""
     counts = [name for name in metrics if name.startswith("work.") and can_begin(written, before + name)]
     yield from ((name, "metric", metrics[name]) for name in counts)  # `no more work.syncs`
     words_before = ((quoted or word) for quoted, word in _WORDS_BEFORE.findall(before))

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from perfgate.core.file_mappings import EachMember, FieldPath, FieldText, FileMapping, PathStep
 from perfgate.documents.json import Path
+from perfgate.rules.syntax.cursor import SentenceError
 
 #: The longest path, in steps.
 _MOST_STEPS = 20
@@ -39,12 +40,8 @@ _STEP = re.compile(
 BRACES = re.compile(r"\{([^{}]*)\}")
 
 
-class PathError(Exception):
+class PathError(SentenceError):
     """A path that cannot be read: why, and where in its text."""
-
-    def __init__(self, message: str, start: int, end: int) -> None:
-        super().__init__(message)
-        self.message, self.start, self.end = message, start, max(end, start + 1)
 
 
 class FoundValue(Struct, frozen=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from math import nan
 from typing import Any
@@ -19,7 +18,6 @@ from msgspec.structs import replace
 from perfgate.core import Fact, Key, Run, fact_text
 from perfgate.core.conditions import Labels
 from perfgate.core.file_mappings import FileMapping
-from perfgate.documents.json import Path
 from perfgate.mappings.paths import FoundValue, keys_of
 from perfgate.mappings.record_metrics import LONGEST, MissingField, RecordMetrics, flat, scalar_text
 from perfgate.mappings.record_source import FileRecords, Record
@@ -40,51 +38,37 @@ def read_mapped(file: InputFile, mapping: FileMapping) -> tuple[Run, ...]:
     return _MappedFile(file, mapping).read()
 
 
-@dataclass(slots=True)
 class _MappedFile:
     """A data file while it is read through its mapping: `read` adds each record to a run."""
 
-    file: InputFile
-    mapping: FileMapping
-    #: Gets the problems that belong to no run.
-    whole: RunBuilder = field(init=False)
-    #: The runs, if records with equal labels are repetitions.
-    records: RecordRuns = field(init=False)
-    #: The runs, if records with equal labels are samples of one run; else None.
-    samples: Runs[RunBuilder] | None = field(init=False)
-    #: Finds records that do not repeat each other, though their labels are equal.
-    fingerprints: Fingerprints = field(init=False)
-    #: Finds the series in a record.
-    metrics: RecordMetrics = field(init=False)
-    #: The number of times that each label and each metric was found.
-    found: Counter[str] = field(default_factory=Counter)
-    #: The first value of each fact.
-    facts: dict[str, Fact] = field(default_factory=dict)
-    #: The paths of members of the document that labels and facts use: they are not records.
-    used: frozenset[Path] = field(init=False)
-    #: Reads lines that differ only in digits many at once. Its `current` is the step of the last record.
-    alike: AlikeLines = field(init=False)
-    #: Adds the records that are like an earlier one; None if each is read in full.
-    usual: UsualRecords | None = field(init=False)
-    #: True if a fact of the record differs from the first one of the file.
-    contradicts: bool = False
-
-    def __post_init__(self) -> None:
-        name = self.mapping.name
-        self.whole = RunBuilder(self.file, name)
-        self.records = RecordRuns(self.file, name)
-        self.alike = AlikeLines(self.file)
-        self.alike.current = 0 if self.mapping.step else None
-        is_samples = self.mapping.repeats == "samples"
-        self.samples = Runs(lambda: RunBuilder(self.file, name)) if is_samples else None
-        is_usual = self.samples is not None and UsualRecords.fits(self.mapping)
-        self.usual = UsualRecords(self.mapping, self.samples) if self.samples and is_usual else None
-        self.file.alike = self.alike if self.usual and self.usual.is_of_lines else None
-        self.fingerprints = Fingerprints(self.mapping)
+    def __init__(self, file: InputFile, mapping: FileMapping) -> None:
+        self.file, self.mapping = file, mapping
+        #: Gets the problems that belong to no run.
+        self.whole = RunBuilder(file, mapping.name)
+        #: The runs, if records with equal labels are repetitions.
+        self.records = RecordRuns(file, mapping.name)
+        #: The runs, if records with equal labels are samples of one run; else None.
+        is_samples = mapping.repeats == "samples"
+        self.samples = Runs(lambda: RunBuilder(file, mapping.name)) if is_samples else None
+        #: Finds records that do not repeat each other, though their labels are equal.
+        self.fingerprints = Fingerprints(mapping)
+        #: The number of times that each label and each metric was found.
+        self.found = Counter[str]()
+        #: Finds the series in a record.
         self.metrics = RecordMetrics(self.whole, self.found)
-        tops = [path for _, path in (*self.mapping.labels, *self.mapping.facts) if path.is_from_top]
-        commits = [self.mapping.commit] if self.mapping.commit else []
-        self.used = frozenset(map(keys_of, [*tops, *commits]))
+        #: The first value of each fact.
+        self.facts: dict[str, Fact] = {}
+        #: The paths of members of the document that labels and facts use: they are not records.
+        tops = [path for _, path in (*mapping.labels, *mapping.facts) if path.is_from_top]
+        self.used = frozenset(map(keys_of, [*tops, *filter(None, [mapping.commit])]))
+        #: Reads lines that differ only in digits many at once. Its `current` is the step of the last record.
+        self.alike = AlikeLines(file)
+        self.alike.current = 0 if mapping.step else None
+        #: Adds the records that are like an earlier one; None if each is read in full.
+        self.usual = UsualRecords(mapping, self.samples) if self.samples and UsualRecords.fits(mapping) else None
+        file.alike = self.alike if self.usual and self.usual.is_of_lines else None
+        #: True if a fact of the record differs from the first one of the file.
+        self.contradicts = False
 
     def read(self) -> tuple[Run, ...]:
         """Return the runs; the first one has the problems of the whole file."""

@@ -33,8 +33,8 @@ _IGNORED = re.compile(
     r"file(?:name)?|url|user|id|run_id|version|seed|lr|learning_rate|epoch|eta|message|description|command|cmd|error)",
     re.I,
 )
-_COMMIT = re.compile(r"(?:git_?)?(?:commit|sha|revision)(?:_?(?:hash|sha|id))?|git(?:_?(?:hash|sha|rev))?", re.I)
-_GPU = re.compile(r"gpu(?:_?(?:name|model|type))?|device(?:_?name)?|accelerator", re.I)
+COMMIT = re.compile(r"(?:git_?)?(?:commit|sha|revision)(?:_?(?:hash|sha|id))?|git(?:_?(?:hash|sha|rev))?", re.I)
+GPU = re.compile(r"gpu(?:_?(?:name|model|type))?|device(?:_?name)?|accelerator", re.I)
 #: Names of conditions under which something is measured, and those that readers of benchmarks know.
 _CONDITION_WORDS = re.compile(
     r"(?:.*_)?(?:batch|bs|batch_?size|seq(?:_?len(?:gth)?)?|len(?:gth)?|size|threads?|workers?|gpus?|devices?|ranks?|"
@@ -196,9 +196,9 @@ def _role_of_texts(name: str, values: Sequence[Any], texts: Sequence[str]) -> Ro
         return "metric"
     if 2 * len(texts) <= len(values):
         return None
-    if _COMMIT.fullmatch(name):
+    if COMMIT.fullmatch(name):
         return "commit"
-    if _GPU.fullmatch(name) and len({*values}) == 1:
+    if GPU.fullmatch(name) and len({*values}) == 1:
         return "gpu"
     if _IGNORED.fullmatch(name) or any(_DATE.search(text) or len(text) > _LONGEST for text in texts):
         return "ignore"
@@ -254,13 +254,3 @@ def is_count(name: str) -> bool:
 def is_load(name: str) -> bool:
     """Return whether a number with this name is a condition, such as the batch size."""
     return name in _CONDITIONS or bool(_CONDITION_WORDS.fullmatch(name))
-
-
-def is_gpu(name: str, value: Any) -> bool:
-    """Return whether a field of a whole document names the GPU."""
-    return bool(_GPU.fullmatch(name)) and isinstance(value, str)
-
-
-def is_commit(name: str, value: Any) -> bool:
-    """Return whether a field of a whole document is the commit."""
-    return bool(_COMMIT.fullmatch(name)) and isinstance(value, str)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from perfgate.core.file_mappings import FileKind
 from perfgate.mappings.suggested_fields import (
+    COMMIT,
+    GPU,
     DraftMetric,
     FieldValues,
     MappingDraft,
     Role,
     better_of,
     fields_of,
-    is_commit,
     is_condition,
-    is_gpu,
     is_measured,
     path_text,
     role_of,
@@ -212,7 +212,7 @@ def _keys(data: Mapping[str, Any], path: str) -> MappingDraft | None:
     if 0 < len(with_unit) < len(metrics) or any(isinstance(member.value, dict | list) for member in others):
         return None
     units = {IN_VALUE if with_unit else written_unit(key) for key in metrics}
-    gpu, commit = _first(others, is_gpu), _first(others, is_commit)
+    gpu, commit = _first(others, GPU), _first(others, COMMIT)
     rest = [member for member in others if member.path not in (gpu, commit)]
     source = f"{path}.{{metric}}"
     return MappingDraft(
@@ -235,9 +235,9 @@ class _Member(NamedTuple):
     value: Any
 
 
-def _first(members: Iterable[_Member], is_wanted: Callable[[str, Any], bool]) -> str:
-    """Return the path of the first member that is wanted, by its key and its value; empty if there is none."""
-    return next((member.path for member in members if is_wanted(member.key, member.value)), "")
+def _first(members: Iterable[_Member], name: re.Pattern[str]) -> str:
+    """Return the path of the first member that is a text with such a name; empty if there is none."""
+    return next((one.path for one in members if name.fullmatch(one.key) and isinstance(one.value, str)), "")
 
 
 def _with_top(draft: MappingDraft, data: Any, path: str) -> MappingDraft:
@@ -250,8 +250,8 @@ def _with_top(draft: MappingDraft, data: Any, path: str) -> MappingDraft:
     top = [_Member(f"$.{path_text(key)}", key, value) for key, value in data.items()]
     objects = [member for member in top if isinstance(member.value, dict)]
     inner = [_Member(f"{o.path}.{path_text(key)}", key, value) for o in objects for key, value in o.value.items()]
-    gpu = _first(top, is_gpu) or draft.facts.get("gpu") or _first(inner, is_gpu)
-    commit = _first(top, is_commit) or draft.commit or _first(inner, is_commit)
+    gpu = _first(top, GPU) or draft.facts.get("gpu") or _first(inner, GPU)
+    commit = _first(top, COMMIT) or draft.commit or _first(inner, COMMIT)
     labels = dict(draft.labels)
     for place, key, value in top:
         if isinstance(value, str | bool) and is_condition(key) and place not in (gpu, commit):

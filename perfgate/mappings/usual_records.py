@@ -132,8 +132,7 @@ class UsualRecords:
         paths = [*(metric.value for metric in mapping.metrics), *((mapping.step,) if mapping.step else ())]
         paths += _same_paths(mapping)
         return (
-            mapping.repeats == "samples"
-            and mapping.commit is None
+            mapping.commit is None
             and not (mapping.records and mapping.records.names)
             and all(path is not None and len(path.steps) == 1 and not path.is_from_top for path in paths)
             and all(isinstance(path.steps[0], str) for path in paths if path is not None)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,11 +19,10 @@ from perfgate.rules.model_section import TrainedModel, load_model
 from perfgate.rules.ruleset import (
     AtWorst,
     Condition,
+    DatedReason,
     DerivedMetric,
-    ExpectedFailure,
     PairsChoice,
     Rule,
-    RuleQuarantine,
     Settings,
     is_narrower,
     parse_condition,
@@ -34,7 +33,6 @@ from perfgate.rules.syntax.sentence import ChangeClause, is_per_run, selectors
 from perfgate.rules.validate import problem_at, proposing, violation_problems
 from perfgate.schemas import FOLDER
 
-Dated = TypeVar("Dated", ExpectedFailure, RuleQuarantine)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 #: Settings that are shares, and may be written as percentages.
 _PERCENTAGES = ("confidence", "power", "budget", "lost_time")
@@ -151,8 +149,8 @@ class RuleFile(Struct):
         settings = self._settings(base, item, path)
         when = item.get("when")
         conditions = self._conditions(when, path) if isinstance(when, dict) else ()
-        expect_fail = self._dated(ExpectedFailure, item, path, "expect_fail") if "expect_fail" in item else None
-        quarantine = self._dated(RuleQuarantine, item, path, "quarantine") if "quarantine" in item else None
+        expect_fail = self._dated(item["expect_fail"], (*path, "expect_fail")) if "expect_fail" in item else None
+        quarantine = self._dated(item["quarantine"], (*path, "quarantine")) if "quarantine" in item else None
         if sentence is None:
             return
         better = item.get("better")
@@ -253,14 +251,13 @@ class RuleFile(Struct):
                 self.fail(f"{value!r} {error}", (*path, "when", fact))
         return tuple(found)
 
-    def _dated(self, kind: type[Dated], item: Mapping[str, Any], path: Path, name: str) -> Dated | None:
+    def _dated(self, value: Any, path: Path) -> DatedReason | None:
         """Return the reason and the last day of `expect_fail` or `quarantine`; None for a mistake."""
-        found = item[name]
-        until = found.get("until") if isinstance(found, dict) else None
+        until = value.get("until") if isinstance(value, dict) else None
         if not isinstance(until, str) or not _DATE.fullmatch(until.strip()):
             return None  # the schema reports it
         try:
-            return kind(str(found.get("reason")), date.fromisoformat(until.strip()))
+            return DatedReason(str(value.get("reason")), date.fromisoformat(until.strip()))
         except ValueError:
-            self.fail(f"{until!r} is not a date: write YYYY-MM-DD", (*path, name, "until"))
+            self.fail(f"{until!r} is not a date: write YYYY-MM-DD", (*path, "until"))
             return None

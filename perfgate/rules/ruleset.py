@@ -72,15 +72,8 @@ def parse_condition(fact: str, text: str) -> Condition:
     return Condition(fact, found[1], value)  # type: ignore[arg-type]
 
 
-class ExpectedFailure(Struct, frozen=True):
-    """A rule that is known to fail, and the last day on which the failure is accepted."""
-
-    reason: str
-    until: date
-
-
-class RuleQuarantine(Struct, frozen=True):
-    """A rule that does not block, because of its false alarms, and the last day on which it does not."""
+class DatedReason(Struct, frozen=True):
+    """Why a rule does not block for some time, and the last day on which it does not."""
 
     reason: str
     until: date
@@ -155,9 +148,11 @@ class Rule(Struct, frozen=True):
     why: str | None = None
     when: tuple[Condition, ...] = ()
     better: Better | None = None
-    expect_fail: ExpectedFailure | None = None
+    #: It is known to fail.
+    expect_fail: DatedReason | None = None
     tags: tuple[str, ...] = ()
-    quarantine: RuleQuarantine | None = None
+    #: It has false alarms.
+    quarantine: DatedReason | None = None
 
     @property
     def clauses(self) -> tuple[Clause, ...]:

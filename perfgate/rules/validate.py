@@ -13,7 +13,8 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from perfgate.core import Problem
-from perfgate.documents.yaml import Path, YamlDocument, YamlSpan, misread_start
+from perfgate.documents.yaml import Path, YamlDocument, YamlSpan
+from perfgate.documents.yaml_advice import misread_start
 
 #: How many violations of one file are reported.
 _MOST_VIOLATIONS = 200
@@ -189,16 +190,12 @@ def _specific(error: Violation) -> list[Violation]:
     """Return the errors of the only branch of an `anyOf` whose type fits, which the author meant; else the error."""
     if error.validator != "anyOf" or not error.context:
         return [error]
-    branches: dict[Any, list[Violation]] = {}
-    for inner in error.context:
-        branches.setdefault(inner.schema_path[0], []).append(inner)
-    at = error.context[0].path
-    fitting = [
-        errors
-        for errors in branches.values()
-        if not any(inner.validator in ("type", "const") and inner.path == at for inner in errors)
-    ]
-    return [leaf for inner in fitting[0] for leaf in _specific(inner)] if len(fitting) == 1 else [error]
+    inner, path = error.context, error.context[0].path
+    other_types = {one.schema_path[0] for one in inner if one.validator in ("type", "const") and one.path == path}
+    fitting = {one.schema_path[0] for one in inner} - other_types
+    if len(fitting) != 1:
+        return [error]
+    return [leaf for one in inner if one.schema_path[0] in fitting for leaf in _specific(one)]
 
 
 def _problems(document: YamlDocument, error: Violation) -> list[Problem]:
@@ -256,7 +253,7 @@ def _advice(document: YamlDocument, error: Violation, path: Path) -> str:
     if isinstance(found, dict) and (not found or found.keys() & error.schema.get("properties", {}).keys()):
         return ""
     if rest[:1] in ("[", "{"):
-        return "; " + misread_start(rest)
+        return misread_start(rest)
     colon = "; YAML reads `: ` inside a sentence as a mapping: wrap the whole sentence in single quotes"
     return colon if isinstance(found, dict) else ""
 
@@ -291,10 +288,10 @@ def _requirement(error: Violation) -> str:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
     if isinstance(value, str):
         return repr(value if len(value) <= 60 else value[:57] + "...")
-    return "nothing" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if value is None or isinstance(value, bool):
+        return {None: "nothing", True: "true", False: "false"}[value]
+    return str(value)

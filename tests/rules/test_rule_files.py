@@ -7,7 +7,7 @@ import pytest
 from perfgate.core import fact_text
 from perfgate.rules.explain import explain
 from perfgate.rules.load import check_rules, load_rules
-from perfgate.rules.ruleset import DEFAULT_IDENTITY, Condition, ExpectedFailure, Settings, parse_condition
+from perfgate.rules.ruleset import DEFAULT_IDENTITY, Condition, DatedReason, Settings, parse_condition
 
 HEAD = "version: 1\n"
 
@@ -81,7 +81,7 @@ id: allreduce-tail
         "lower",
     )
     assert found.tags == ("communication", "tail")
-    assert found.expect_fail == ExpectedFailure("being worked on", date(2027, 1, 31))
+    assert found.expect_fail == DatedReason("being worked on", date(2027, 1, 31))
     assert [str(c) for c in found.when] == ["gpu == *H100*", "world_size >= 8", "nodes == 2", "shared == false"]
     assert str(found.at) == "a.yaml:4:11"
 
