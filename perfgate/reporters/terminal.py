@@ -35,23 +35,18 @@ def render(
     # Any other exit code than 3 has a reason beside the missing measurements.
     if report.exit_code == 3 and not quiet and (unread := answer.unread_runs(report)):
         return _without_measurements(page, report, unread, verbose=verbose)
+    # The table of a comparison, whose rules are on no line of a file, is what the user asked for.
+    has_differences = report.verdicts or report.identical or report.causes is not None
+    is_comparison = has_differences and all(verdict.at.line is None for verdict in report.verdicts)
     if quiet:
         write_answer(page, report)
-    elif verbose or _is_comparison(report):
+    elif verbose or is_comparison:
         from perfgate.reporters import terminal_table
 
         terminal_table.write(page, report, verbose=verbose)
     else:
         _write_short(page, report)
     return page.finished()
-
-
-def _is_comparison(report: Report) -> bool:
-    """Return True for a comparison without rules: its table is what the user asked for."""
-    if not report.verdicts:
-        return report.identical or report.causes is not None
-    # The rules that a comparison makes for itself are on no line of a file.
-    return all(verdict.at.line is None for verdict in report.verdicts)
 
 
 def _without_measurements(page: Page, report: Report, unread: Sequence[Problem], *, verbose: bool) -> str:

@@ -41,7 +41,7 @@ def coverage(report: Report) -> list[str]:
 
 def unread(report: Report) -> list[str]:
     """Return the line about the numbers that were read, if some were not."""
-    return coverage(report) if report.coverage is not None and report.coverage.unread else []
+    return [coverage_line(report.coverage)] if report.coverage is not None and report.coverage.unread else []
 
 
 #: The facts that have another name or unit here: the words before a value, and the value.
