@@ -128,7 +128,8 @@ _MODERATION = 6.0
 #: With more ranks, the median of all is used instead of the median of the others: one rank hardly moves it.
 _MANY = 32
 #: A timer counts if the rank grew in it by more than this part of what is worth a line. Without it, small growths in
-#: many timers, each just clear, would add up to a slow rank. A rank that is slower by so little everywhere is missed.
+#: many timers, each just clear, would add up to a slow rank; with it, a rank that is slower by so little everywhere is
+#: missed. No pair of `benchmarks/causes.py --timers 300` depends on it.
 _WORTH_OF_TIMER = 0.5
 
 

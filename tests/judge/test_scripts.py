@@ -16,6 +16,16 @@ SCRIPTS = [
     (f"set -euo pipefail\n{GATE} | tee log", "bash {0}", None),
     (f"set -o pipefail\n{GATE} | tee log", "", None),
     (f"set -o pipefail\nset +o pipefail\n{GATE} | tee log", "", scripts._PIPE),
+    (f"trap 'exit 0' EXIT\n{GATE}", "", scripts._DROPS),
+    # other shells: nothing is known of those that are not of bash
+    (f"{GATE}\necho done", "sh", None),
+    (f"{GATE}\necho done", "pwsh", None),
+    (f"{GATE} | cat", "pwsh", None),
+    # what comes after the gate, and after the loop around it
+    (f"{GATE}\nexit $?", "bash {0}", None),
+    (f"{GATE} & wait $!", "", None),
+    (f"{GATE} &", "", scripts._DROPS),
+    (f"for f in a b; do {GATE}; done || true", "", scripts._DROPS),
     # after `&&`, `set -e` does not stop the script, and a pipe has only later commands
     (f"{GATE} && echo green\necho done", "", scripts._DROPS),
     (f"{GATE} && echo green", "", None),
