@@ -173,7 +173,9 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
     """Return the history of a metric, or of all. Raises Refused (3) if nothing is remembered."""
     store = open_store(place.baselines)
     suite, environment, ref = place.suite, place.environment, place.ref
-    history = load(store, metric=metric, suite=suite, environment=environment, ref=ref, renames=_renames(place.rules))
+    with_renames = [file for file in rule_files(place.rules) if b"renames" in file[1]]  # mistakes in others are no harm
+    renames = {old: new for file in with_renames for old, new in sound_rules([file], None).renames.items()}
+    history = load(store, metric=metric, suite=suite, environment=environment, ref=ref, renames=renames)
     if not history.environments and not history.problems:
         what = "" if suite is None and environment is None else " of this suite and environment"
         raise Refused(
@@ -186,15 +188,6 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
     if metric is not None and not history.series and history.environments:
         raise Refused(_no_metric(history, metric), 3)
     return history
-
-
-def _renames(rules: Sequence[str]) -> dict[str, str]:
-    """Return the new names of metrics by the old ones. Mistakes in rule files without renames are no harm."""
-    renames: dict[str, str] = {}
-    for file in rule_files(rules):
-        if b"renames" in file[1]:
-            renames.update(sound_rules([file], None).renames)
-    return renames
 
 
 def _no_metric(history: LoadedHistory, metric: str) -> str:

@@ -81,7 +81,7 @@ def command(
     if not todo and not is_answered:
         say([f"nothing to do for {plural(len(events), 'change')} of the history"])
     if writer is not None:
-        _record_false(options.baselines, events, tickets, history.line)
+        record_false_alarms(options.baselines, events, tickets, history.line, tell)
     return max(complain(history.problems), NOT_JUDGED if lost else 0)
 
 
@@ -115,17 +115,6 @@ def _write_search(todo: Sequence[TicketStep]) -> None:
         sought = [event.id for event in opened if event_words.search(event)]
         with open(path, "a", encoding="utf-8") as file:
             file.write(f"search={' '.join(sought[:_MOST_SEARCHED])}\n")
-
-
-def _record_false(
-    baselines: str, events: Sequence[HistoryEvent], tickets: Sequence[Ticket], line: CommitLine | None
-) -> None:
-    """Record the events whose tickets a person closed as false alarms; if that fails, warn."""
-    urls = {ticket.told.event: ticket.url for ticket in tickets if ticket.is_false}
-    try:
-        record_false_alarms(baselines, [event for event in events if event.id in urls], urls, line)
-    except Refused as refused:
-        tell(f"warning: the false alarms were not recorded: {refused}")
 
 
 def _answered(folder: str, tickets: Sequence[Ticket], desk: TicketDesk | None) -> bool:

@@ -17,7 +17,9 @@ from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import LoadedHistory
 from perfgate.history.events import events_of
 from perfgate.history.store import branch_of, places, read
+from perfgate.history.tickets import Ticket
 from perfgate.judge.subjects import is_named
+from perfgate.measuring.until_settled import Tell
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.words.event_words import is_worse
@@ -85,17 +87,22 @@ def _commits_of(event: HistoryEvent, line: CommitLine) -> list[str]:
 
 
 def record_false_alarms(
-    baselines: str, events: Iterable[HistoryEvent], reasons: Mapping[str, str], line: CommitLine | None
+    baselines: str, events: Iterable[HistoryEvent], tickets: Iterable[Ticket], line: CommitLine | None, tell: Tell
 ) -> None:
-    """Record that people called events false alarms; `reasons`: the address of the ticket by event. Raises Refused."""
-    store = open_store(baselines)
-    for event in events:
-        commits = line.between(event.last_good.commit, event.first_bad.commit) if line else ()
-        if not commits:
-            continue
-        for suite, metrics in _metrics_by(event.changes, lambda change: change.suite):
-            entry = LedgerEntry("false-alarm", [one.sha for one in commits], metrics, reason=reasons[event.id])
-            ledger.record_evidence(store, suite, entry)
+    """Record the events that people called false alarms in their tickets. An error is only a warning."""
+    urls = {ticket.told.event: ticket.url for ticket in tickets if ticket.is_false}
+    if line is None:
+        return
+    try:
+        store = open_store(baselines)
+        for event in events:
+            commits = [one.sha for one in line.between(event.last_good.commit, event.first_bad.commit)]
+            if event.id in urls and commits:
+                for suite, metrics in _metrics_by(event.changes, lambda change: change.suite):
+                    entry = LedgerEntry("false-alarm", commits, metrics, reason=urls[event.id])
+                    ledger.record_evidence(store, suite, entry)
+    except Refused as refused:
+        tell(f"warning: the false alarms were not recorded: {refused}")
 
 
 def _is_beyond(change: EventChange, ruleset: Ruleset) -> bool:
@@ -110,7 +117,7 @@ def _is_beyond(change: EventChange, ruleset: Ruleset) -> bool:
     return bool(change.worse and tolerances) and min(abs(change.low), abs(change.high)) > max(tolerances)
 
 
-def record_report(report: Report, options: CommandOptions, tell: Callable[[str], None]) -> None:
+def record_report(report: Report, options: CommandOptions, tell: Tell) -> None:
     """Record the answers of a job if it checks the branch of the history.
 
     A store that cannot be written is only a warning: the verdicts are the same.
@@ -133,7 +140,7 @@ def record_report(report: Report, options: CommandOptions, tell: Callable[[str],
 
 
 def record_search(
-    report: BisectReport, names: Sequence[str], suite: str | None, options: CommandOptions, tell: Callable[[str], None]
+    report: BisectReport, names: Sequence[str], suite: str | None, options: CommandOptions, tell: Tell
 ) -> None:
     """Record what a search of commits showed: the commits that are worse, and the commits before them, which are not.
 

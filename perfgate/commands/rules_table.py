@@ -124,8 +124,8 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
     names, problems = environments(store, ruleset.suite)
     for environment in names:
         runs, wrong, _ = read_stored_runs(store, ruleset.suite, environment)
-        facts = _facts_of_newest(runs)
-        if not runs or not _fits(identity_of(facts, ruleset.identity), given):
+        facts = _facts_of(runs, ruleset, given)
+        if facts is None:
             problems += wrong
             continue
         loaded = stored.load(facts, acceptance(options))
@@ -142,20 +142,16 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
         yield Case(ruleset, (), Baseline(), surroundings.today()), problems
 
 
-def _facts_of_newest(runs: Sequence[StoredRun]) -> dict[str, Fact]:
-    """Return the known facts of the newest run; empty without runs."""
+def _facts_of(runs: Sequence[StoredRun], ruleset: Ruleset, given: Mapping[str, Fact]) -> dict[str, Fact] | None:
+    """Return the facts of the newest run; None without runs, or if a fact of its identity is not the given one."""
     if not runs:
-        return {}
+        return None
     head = max(runs, key=lambda run: run.age).head
-    return {name: fact for name, fact in {**head.context, **head.identity}.items() if fact is not None}
-
-
-def _fits(identity: Mapping[str, Fact | None], given: Mapping[str, Fact]) -> bool:
-    """Return whether the facts that identify an environment are those of `--env`, as far as both name them."""
-    for name, fact in identity.items():
+    facts = {name: fact for name, fact in {**head.context, **head.identity}.items() if fact is not None}
+    for name, fact in identity_of(facts, ruleset.identity).items():
         if name in given and (fact is None or fact_text(fact) != fact_text(given[name])):
-            return False
-    return True
+            return None
+    return facts
 
 
 class _Measured(Struct, frozen=True):

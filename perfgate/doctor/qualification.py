@@ -88,10 +88,6 @@ def _disk() -> float:
         return _WRITTEN / (perf_counter() - began)
 
 
-def _nothing() -> None:
-    """Do nothing while the GPU works."""
-
-
 class CardProbe:
     """The probe of one GPU: copies within it, from it and to it, matrix products, and its clock during these.
 
@@ -130,7 +126,7 @@ class CardProbe:
             found[f"clock under load of {self.name}"] = Figure(clock, "1/s")
         return found
 
-    def _seconds(self, work: Callable[[], object], times: int, meanwhile: Callable[[], object] = _nothing) -> float:
+    def _seconds(self, work: Callable[[], object], times: int, meanwhile: Callable[[], object] = lambda: None) -> float:
         """Start `work` on the GPU some times, and call `meanwhile`; return the seconds until the GPU is done."""
         self._torch.cuda.synchronize(self._device)
         began = perf_counter()
