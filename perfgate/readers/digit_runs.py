@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -59,9 +60,9 @@ class PrintedNumber(Struct, frozen=True):
             return None  # it begins or ends inside of a run
         has_fraction = len(found[3] or b"") > 1
         runs = groups + has_fraction
-        has_exponent, is_small = found[5] is not None, found[4] == b"-"
-        sign = (-1 if is_small else 1) if has_exponent else 0
-        number = cls(first, runs, has_fraction, found[1] == b"-", first + runs if sign else 0, sign)
+        number = cls(first, runs, has_fraction, is_negative=found[1] == b"-")
+        if found[5] is not None:
+            number = replace(number, exponent=first + runs, exponent_sign=-1 if found[4] == b"-" else 1)
         return number, found[0].replace(b",", b"").decode()
 
 

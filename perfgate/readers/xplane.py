@@ -32,7 +32,7 @@ the runtime (`Class::Function`) are not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -285,11 +285,16 @@ def _add_compute(run: RunBuilder, lines: Sequence[_Line], steps: Steps) -> None:
         if work:
             spans.setdefault(line.device, []).extend((event.start, event.start + event.duration) for event in work)
     for device, of_device in spans.items():
-        busy, last = [0] * len(steps.numbers), 0
-        for start, end in sorted(of_device):
-            index = steps.of(start)
-            if index is not None and end > last:
-                busy[index] += end - max(start, last)
-            last = max(last, end)
-        for number, length in zip(steps.numbers, busy, strict=True):
-            run.sample(_key("step.device_compute", device), "s", length, None, per=_PS, step=number)
+        for number, busy in zip(steps.numbers, _busy_times(of_device, steps), strict=True):
+            run.sample(_key("step.device_compute", device), "s", busy, None, per=_PS, step=number)
+
+
+def _busy_times(spans: Iterable[tuple[int, int]], steps: Steps) -> list[int]:
+    """Return the length of the union of the spans that begin in each step."""
+    busy, last = [0] * len(steps.numbers), 0
+    for start, end in sorted(spans):
+        index = steps.of(start)
+        if index is not None and end > last:
+            busy[index] += end - max(start, last)
+        last = max(last, end)
+    return busy

@@ -23,7 +23,7 @@ The type of the device is the fact `gpu`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perfgate.core import Key, Run
@@ -41,7 +41,8 @@ _INPUT = re.compile(r"(\w{1,60})_us")
 _TIME = re.compile(r"(\w{1,60}?)(?:Time)?Ms")
 _STEP = re.compile(r"(?:.*\D)?(\d{1,15})")
 _PERCENT = re.compile(r"(\w{1,80})_percent(?:_relative_to_\w+)?|(\w{1,60}_utilization)_relative_to_\w+")
-_SUMMARY = (("average", "mean"), ("standard_deviation", "stddev"), ("minimum", "min"), ("maximum", "max"))
+_SUMMARY = {"average": "mean", "standard_deviation": "stddev", "minimum": "min", "maximum": "max"}
+_ALL_STEPS = re.compile(rf"steptime_ms_({'|'.join(_SUMMARY)})")
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
@@ -52,51 +53,55 @@ def read(file: InputFile) -> tuple[Run, ...]:
         if "steptime_ms_average" in properties:
             _steps(run, table, properties, path)
         elif "mxu_utilization_percent" in properties or "device_duty_cycle_percent" in properties:
-            for name, text in properties.items():
-                value = _number(text)
-                if (found := _PERCENT.fullmatch(name)) and value != 0:
-                    Target(run, Key(found[1] or found[2]), "1", per=100).value(value, (*path, "p", name))
+            for metric, value, place in _matching(_PERCENT, properties, path):
+                if value != 0:
+                    Target(run, Key(metric), "1", per=100).value(value, place)
         elif "enqueue_us" in properties:
-            for name, text in properties.items():
-                if found := _INPUT.fullmatch(name):
-                    Target(run, Key(f"input.{found[1]}"), "s", per=1e6).value(_number(text), (*path, "p", name))
+            for metric, value, place in _matching(_INPUT, properties, path):
+                Target(run, Key(f"input.{metric}"), "s", per=1e6).value(value, place)
         elif isinstance(device := properties.get("device_type"), str) and device:
             run.facts["gpu"] = device[:200]
     return (run.run(),)
 
 
+def _matching(
+    pattern: re.Pattern[str], properties: Mapping[str, Any], path: Path
+) -> Iterator[tuple[str, object, Path]]:
+    """Yield what a pattern captures in the name of each property that it matches, the number, and its place."""
+    for name, text in properties.items():
+        if found := pattern.fullmatch(name):
+            yield found[found.lastindex or 0], _number(text), (*path, "p", name)
+
+
 def _steps(run: RunBuilder, table: Mapping[str, Any], properties: Mapping[str, Any], path: Path) -> None:
     """Add the times of the steps, or their statistics."""
     columns = [str(mapping(column).get("id")) for column in _list(run, table, (*path, "cols"))]
-    # Each cell is `{"v": value}`; the first one of a row names the step: `train 1`.
-    rows = [items(mapping(row).get("c")) for row in _list(run, table, (*path, "rows"))]
-    cells = [[mapping(cell).get("v") for cell in row] for row in rows]
-    steps = [_step(row, index) for index, row in enumerate(cells)]
+    rows = [_cells(row) for row in _list(run, table, (*path, "rows"))]
+    steps = [_step(row, index) for index, row in enumerate(rows)]
     for at, column in enumerate(columns):
         found = _TIME.fullmatch(column)
-        values = [row[at] if at < len(row) else None for row in cells]
+        values = [row[at] if at < len(row) else None for row in rows]
         if found and any(value != 0 for value in values):
             # `stepTimeMs` is step.time, `hostComputeTimeMs` step.host_compute.
             name = "time" if found[1] == "step" else re.sub(r"(?<!^)([A-Z])", r"_\1", found[1]).lower()
             places = [(*path, "rows", index, "c", at, "v") for index in range(len(values))]
             run.samples(Key(f"step.{name}"), "s", values, places.__getitem__, per=1000, steps=steps)
     if "stepTimeMs" not in columns:
-        _summary(run, properties, (*path, "p"))
+        statistics = {_SUMMARY[name]: (value, place) for name, value, place in _matching(_ALL_STEPS, properties, path)}
+        Target(run, Key("step.time"), "s", per=1000).aggregate(statistics)
     elif not rows:
         run.say("error", "the table of steps has no row: the profile has no step", path)
 
 
-def _step(row: Sequence[object], index: int) -> int:
-    """Return the number of the step of a row, or else its index."""
+def _step(row: list[object], index: int) -> int:
+    """Return the number of the step in the first cell of a row, or else the index of the row."""
     found = _STEP.fullmatch(str(row[0])) if row else None
     return int(found[1]) if found else index
 
 
-def _summary(run: RunBuilder, properties: Mapping[str, Any], path: Path) -> None:
-    """Add the statistics of all steps."""
-    printed = {name: f"steptime_ms_{words}" for words, name in _SUMMARY}
-    found = {name: (_number(properties[text]), (*path, text)) for name, text in printed.items() if text in properties}
-    Target(run, Key("step.time"), "s", per=1000).aggregate(found)
+def _cells(row: object) -> list[object]:
+    """Return the values in a row `{"c": [{"v": "train 1"}, {"v": 10.5}]}`; the first one names the step."""
+    return [mapping(cell).get("v") for cell in items(mapping(row).get("c"))]
 
 
 def _list(run: RunBuilder, table: Mapping[str, Any], path: Path) -> list[Any]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from perfgate.readers.text import TraceMode
 from perfgate.readers.torch_trace import event_fields as fields
-from perfgate.readers.torch_trace.event_fields import Int64, Mask
+from perfgate.readers.torch_trace.event_fields import Float64, Int64, Mask
 from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.steps import Steps
 from perfgate.readers.torch_trace.tables import ANNOTATION, MEMCPY, MEMSET, OP, Kernels, Spans
@@ -158,28 +158,32 @@ def device_shares(kernels: Kernels, chosen: Mask, start: int, end: int, uses: Ma
     `tensor_core_share` is the share of the kernel time of the whole trace in kernels that use tensor cores; `uses` is
     by name, (names,). A share is absent if no kernel has its fields: AMD writes neither blocks nor occupancy.
     """
+    found: dict[str, float] = {}
+    window = end - start
+    if window > 0 and chosen.any():
+        starts, ends = kernels.start[chosen].clip(start, end), kernels.end[chosen].clip(start, end)
+        busy = union(starts, ends)
+        found["utilization"] = int((busy.ends - busy.starts).sum()) / window
+        blocks, occupancy = kernels.blocks[chosen], kernels.occupancy[chosen]
+        full = blocks > 0  # neither 0 nor NaN
+        if full.any():
+            found["sm_efficiency"] = _multiprocessor_time(starts[full], ends[full], blocks[full]) / window
+        known, weight = occupancy >= 0, ends - starts
+        if weight[known].sum() > 0:
+            found["occupancy"] = float(np.average(occupancy[known], weights=weight[known])) / 100
     times = kernels.end[chosen] - kernels.start[chosen]
-    total = int(times.sum())
-    on_cores = {"tensor_core_share": int(times[uses[kernels.name[chosen]]].sum()) / total} if total else {}
-    starts, ends = kernels.start[chosen].clip(start, end), kernels.end[chosen].clip(start, end)
-    blocks, occupancy = kernels.blocks[chosen], kernels.occupancy[chosen]
-    window, weight = end - start, ends - starts
-    if window <= 0 or not chosen.any():
-        return on_cores
-    busy = union(starts, ends)
-    found = {"utilization": int((busy.ends - busy.starts).sum()) / window}
-    full = blocks > 0  # neither 0 nor NaN
-    if full.any():
-        # The integral over time of min(sum of the running kernels' blocks per multiprocessor, 1).
-        times = np.concatenate((starts[full], ends[full]))
-        order = np.argsort(times, kind="stable")
-        running = np.concatenate((blocks[full], -blocks[full]))[order].cumsum().clip(0, 1)  # rounding may give < 0
-        # Not `@`: BLAS splits a dot product by its threads, so the last digits would depend on the machine's cores.
-        found["sm_efficiency"] = float((running[:-1] * np.diff(times[order])).sum()) / window
-    known = occupancy >= 0
-    if weight[known].sum() > 0:
-        found["occupancy"] = float(np.average(occupancy[known], weights=weight[known])) / 100
-    return found | on_cores
+    if total := int(times.sum()):
+        found["tensor_core_share"] = int(times[uses[kernels.name[chosen]]].sum()) / total
+    return found
+
+
+def _multiprocessor_time(starts: Int64, ends: Int64, blocks: Float64) -> float:
+    """Return the integral over time of min(sum of the running kernels' blocks per multiprocessor, 1), in ns."""
+    times = np.concatenate((starts, ends))
+    order = np.argsort(times, kind="stable")
+    running = np.concatenate((blocks, -blocks))[order].cumsum().clip(0, 1)  # rounding may give < 0
+    # Not `@`: BLAS splits a dot product by its threads, so the last digits would depend on the machine's cores.
+    return float((running[:-1] * np.diff(times[order])).sum())
 
 
 def idle_times(tables: EventTables, number: int, steps: Steps) -> dict[str, Int64]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -167,8 +167,8 @@ _BESIDE = ("trace", "gpu_user_annotation", "overhead")
 _MOST_CATEGORIES = 1000
 
 
-class EventsByCategory(dict[Any, Callable[[Event], object] | None]):
-    """Maps a category to the function that stores its events; None for a category that is not kept."""
+class EventsByCategory(dict[Any, list[Event] | None]):
+    """Maps a category to the list of its table and kind; None for a category that is not kept."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -176,22 +176,28 @@ class EventsByCategory(dict[Any, Callable[[Event], object] | None]):
         #: The number of events with a duration that are not kept, by category.
         self.left: Counter[str] = Counter()
 
-    def __missing__(self, category: Any) -> Callable[[Event], object] | None:
+    def __missing__(self, category: Any) -> list[Event] | None:
         name = category.lower() if isinstance(category, str) else ""
-        kind = _CATEGORIES.get(name) or (("runtime", NAMED) if name.endswith(("_runtime", "_driver")) else None)
-        put = self.sorted[kind].append if kind else None
+        kind = _CATEGORIES.get(name)
+        if name.endswith(("_runtime", "_driver")):
+            kind = ("runtime", NAMED)
+        kept = self.sorted[kind] if kind else None
         if len(self) < _MOST_CATEGORIES:
-            self[category] = put
-        return put
+            self[category] = kept
+        return kept
 
     def sort(self, events: Iterable[Event]) -> dict[_Kind, list[Event]]:
         """Return the kept events of all calls so far, by table and kind."""
         for event in events:
-            if put := self[event.cat]:
-                put(event)
+            kept = self[event.cat]
+            if kept is not None:
+                kept.append(event)
             elif event.ph == "X" and event.dur:
-                name = str(event.cat)
-                is_room = name in self.left or len(self.left) < _MOST_CATEGORIES
-                if is_room and name.lower() not in _BESIDE:
-                    self.left[name] += 1
+                self._leave(str(event.cat))
         return self.sorted
+
+    def _leave(self, category: str) -> None:
+        """Count an event that is not kept, unless there are too many categories."""
+        is_room = category in self.left or len(self.left) < _MOST_CATEGORIES
+        if is_room and category.lower() not in _BESIDE:
+            self.left[category] += 1
