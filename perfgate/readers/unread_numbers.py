@@ -240,7 +240,7 @@ def _left(numbers: Iterable[NumberInLine], read: Sequence[float], known: Collect
         elif not is_unmeasured(name, beside):
             if is_named or ("." in printed and unit != "%"):  # not `69.83GiB(88.19%)`, a share without a name
                 told.append(name)
-            if _MEASURES.search(name) or (unit and _MEASURES.search(f" {unit} ")):
+            if _MEASURES.search(name) or _MEASURES.search(f" {unit} "):
                 measured.append(name)
     return told if is_partly_read else measured
 

@@ -91,23 +91,25 @@ def _document(file: InputFile, runs: RecordRuns, source: JsonSource) -> None:
     several += [(member, (index,)) for index, member in enumerate(items(data)) if isinstance(member, dict)]
     if not several:
         runs.run_of(None, source).report_problems(numbers=False)
-    for number, (member, path) in enumerate(several):
-        fields, is_pytorch = {**member, **_lengths(member)}, isinstance(member.get("metric"), dict)
-        if is_pytorch:  # the conditions are the arguments of the benchmark, and its model
-            arguments = mapping(mapping(mapping(member.get("benchmark")).get("extra_info")).get("args"))
-            fields = {**arguments, "model_id": mapping(member.get("model")).get("name")}
+    for number, (result, path) in enumerate(several):
+        is_pytorch = isinstance(result.get("metric"), dict)
+        fields = _pytorch_fields(result) if is_pytorch else {**result, **_lengths(result)}
         labels = labels_of(file, NAME, fields)
-        name = mapping(member.get("metric")).get("name")
+        name = mapping(result.get("metric")).get("name")
         # repetitions have equal conditions, and for PyTorch, with one metric in each object, equal metrics
         record = (labels, name) if is_pytorch and isinstance(name, str) else labels
-        run = runs.run_of(record, source, member if is_pytorch else fields)
+        run = runs.run_of(record, source, result if is_pytorch else fields)
         if number == 0:  # the problems of the whole document, once; those of its numbers are told as they are read
             run.report_problems(numbers=False)
-        if is_pytorch:
-            _add_pytorch(run, member, labels, path)
-        else:
-            _add(run, member, labels, path)
+        add = _add_pytorch if is_pytorch else _add
+        add(run, result, labels, path)
         source.report_waiting()
+
+
+def _pytorch_fields(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the conditions of a record for PyTorch: the arguments of the benchmark, and its model."""
+    arguments = mapping(mapping(mapping(record.get("benchmark")).get("extra_info")).get("args"))
+    return {**arguments, "model_id": mapping(record.get("model")).get("name")}
 
 
 def _lengths(result: Mapping[str, Any]) -> dict[str, str]:

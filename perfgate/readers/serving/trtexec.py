@@ -109,6 +109,11 @@ class _LogRun(RunBuilder):
         self.title = ""
         self.below: dict[str, tuple[int, dict[str, str]]] = {}
 
+    def begin(self, line: int, before: _LogRun) -> None:
+        """Note the title of the summary; what a run before says of the machine and of the load holds here, too."""
+        self.begun, self.labels = line, before.labels
+        self.facts, self.unlabelled = dict(before.facts), dict(before.unlabelled)
+
     def row_below(self, name: str, text: str, line: int) -> None:
         """Keep a statistic below the last title."""
         rows = self.below.setdefault(self.title, (line, {}))[1]
@@ -145,9 +150,7 @@ def _line(runs: Runs[_LogRun], line: str, number: int) -> None:
             runs.run.unlabelled[_LOADS[name]] = value[:_LONGEST]
     elif _SUMMARY in line:
         runs.banner(number)
-        if runs.run is not run:
-            runs.run.facts, runs.run.labels, runs.run.unlabelled = dict(run.facts), run.labels, dict(run.unlabelled)
-        runs.run.begun = number
+        runs.run.begin(number, run)
     elif found := _ROW.fullmatch(line):
         _times(run, Key(_TIMES[found[1]], run.labels), found[2], number)
     elif found := _TITLE.fullmatch(line):
