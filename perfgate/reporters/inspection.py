@@ -128,8 +128,8 @@ def _table(run: RunSummary, problems: Sequence[str], ascii_only: bool, *, verbos
 def _metric_lines(run: RunSummary, bars: str, *, verbose: bool) -> Iterator[str]:
     """Yield the table of the series of a run, without those that have a row elsewhere."""
     spread = {(row.key, row.unit) for row in run.spreads}  # of many ranks: see `_spread_lines`
-    series = [one for one in run.series if _is_listed(run, one.key)]
-    series = [one for one in series if (one.key.without_members(), one.unit) not in spread]
+    series = [summary for summary in run.series if _is_listed(run, summary.key)]
+    series = [summary for summary in series if (summary.key.without_members(), summary.unit) not in spread]
     shown = series if verbose else _largest(series)
     # A file of Nsight Compute has hundreds of metrics of each kernel: a short table per kernel replaces the whole one.
     kernels = _main_of_kernels(series) if run.format == "ncu" and not verbose else {}
@@ -146,45 +146,45 @@ def _rows(series: Sequence[SeriesSummary], bars: str) -> list[str]:
     statistics = list(map(_statistics, series))
     shown = [name for name in _COLUMNS if any(name in known for known in statistics)]
     rows = [["metric", "n", *shown, "warm-up", "distribution"]]
-    for one, known in zip(series, statistics, strict=True):
-        unit = printed_base(one.key.metric, one.unit)
+    for summary, known in zip(series, statistics, strict=True):
+        unit = printed_base(summary.key.metric, summary.unit)
         cells = [format_value(known[name], unit) if name in known else "-" for name in shown]
-        count = "-" if one.n is None else str(one.n)
-        rows.append([_full_name(one), count, *cells, _warm_up(one), sparkline(one.histogram, bars)])
-    if not any(one.warmup_steps for one in series):
+        count = "-" if summary.n is None else str(summary.n)
+        rows.append([_full_name(summary), count, *cells, _warm_up(summary), sparkline(summary.histogram, bars)])
+    if not any(summary.warmup_steps for summary in series):
         rows = [[*row[:-2], row[-1]] for row in rows]
     return aligned(rows)
 
 
-def _warm_up(one: SeriesSummary) -> str:
-    time = "" if one.warmup_time is None else f" ({format_value(one.warmup_time, 's')})"
-    return "-" if one.warmup_steps is None else f"{one.warmup_steps}{time}"
+def _warm_up(summary: SeriesSummary) -> str:
+    time = "" if summary.warmup_time is None else f" ({format_value(summary.warmup_time, 's')})"
+    return "-" if summary.warmup_steps is None else f"{summary.warmup_steps}{time}"
 
 
-def _full_name(one: SeriesSummary) -> str:
+def _full_name(summary: SeriesSummary) -> str:
     """Return the name of a series, with the printed name and the other names."""
-    printed = f" ({one.printed_as})" if one.printed_as else ""
-    others = synonyms(one.key.metric)
+    printed = f" ({summary.printed_as})" if summary.printed_as else ""
+    others = synonyms(summary.key.metric)
     also = f" (also {', '.join(others)})" if others else ""
-    return one_line(series_name(one.key.metric, one.key.labels) + printed + also)
+    return one_line(series_name(summary.key.metric, summary.key.labels) + printed + also)
 
 
-def _statistics(one: SeriesSummary) -> Mapping[str, float]:
+def _statistics(summary: SeriesSummary) -> Mapping[str, float]:
     """Return the statistics of a series, without a total of levels, shares or rates, unless the source has it."""
-    is_level = one.unit in ("1", "W", "°C") or "/" in one.unit or _GAUGES.match(one.key.metric)
-    if one.kind == "samples" and is_level:
-        return {name: value for name, value in one.statistics.items() if name != "total"}
-    return one.statistics
+    is_level = summary.unit in ("1", "W", "°C") or "/" in summary.unit or _GAUGES.match(summary.key.metric)
+    if summary.kind == "samples" and is_level:
+        return {name: value for name, value in summary.statistics.items() if name != "total"}
+    return summary.statistics
 
 
 def _main_of_kernels(series: Sequence[SeriesSummary]) -> dict[str, list[SeriesSummary]]:
     """Return the main metrics of each kernel, named without it, in their usual order; nothing if there are few."""
     kernels: dict[str, dict[str, SeriesSummary]] = {}
-    for one in series:
+    for summary in series:
         for name in _OF_NCU:
-            kernel = one.key.metric.removesuffix(f".{name}")
-            if kernel != one.key.metric:
-                kernels.setdefault(kernel, {})[name] = replace(one, key=Key.of(name))
+            kernel = summary.key.metric.removesuffix(f".{name}")
+            if kernel != summary.key.metric:
+                kernels.setdefault(kernel, {})[name] = replace(summary, key=Key.of(name))
     if len(series) < _MANY * len(kernels):
         return {}
     return {kernel: [rows[name] for name in _OF_NCU if name in rows] for kernel, rows in kernels.items()}
@@ -192,14 +192,14 @@ def _main_of_kernels(series: Sequence[SeriesSummary]) -> dict[str, list[SeriesSu
 
 def _largest(series: Sequence[SeriesSummary]) -> list[SeriesSummary]:
     """Return the series; of many kernels and calls, only those with the most time. Their long names are clipped."""
-    calls = [one for one in series if one.key.metric.startswith(_FAMILIES)]
+    calls = [summary for summary in series if summary.key.metric.startswith(_FAMILIES)]
     if len(calls) > _MANY_CALLS:
-        calls.sort(key=lambda one: -one.statistics.get("total", 0.0))
-        series = [one for one in series if one not in calls[_MOST_CALLS:]]
+        calls.sort(key=lambda summary: -summary.statistics.get("total", 0.0))
+        series = [summary for summary in series if summary not in calls[_MOST_CALLS:]]
     shown = []
-    for one in series:
-        name = shortened(short_call(one.key.metric), _LONGEST_NAME)
-        shown.append(replace(one, key=replace(one.key, metric=name)) if one in calls else one)
+    for summary in series:
+        name = shortened(short_call(summary.key.metric), _LONGEST_NAME)
+        shown.append(replace(summary, key=replace(summary.key, metric=name)) if summary in calls else summary)
     return shown
 
 

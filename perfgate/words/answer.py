@@ -132,12 +132,12 @@ def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> l
 
     Without a comparison with noise, the list is empty. `in_short` names no metric.
     """
-    found = [(one, _worst(one)) for one in verdicts if one.outcome == "pass" and _worst(one) > 0]
+    found = [(verdict, _worst(verdict)) for verdict in verdicts if verdict.outcome == "pass" and _worst(verdict) > 0]
     if not found:
         return []
     worst = max(change for _, change in found)
-    first, least = min(found, key=lambda one: one[1])
-    is_time = all(one.unit == "s" or (one.unit or "").endswith("/s") for one, _ in found)
+    first, least = min(found, key=lambda verdict: verdict[1])
+    is_time = all(verdict.unit == "s" or (verdict.unit or "").endswith("/s") for verdict, _ in found)
     what, of = ("no slowdown", "of") if is_time else ("nothing worse", "by")
     said = f"{what} {of} {rounded_up(worst)} or more"
     name = shortened(short_call(first.metric), _LONGEST_FACT)
@@ -227,12 +227,12 @@ def unruled(report: Report) -> list[str]:
     more = report.unruled_count - len(report.unruled)
     count = plural(report.unruled_count, "metric") + (f", {more} not listed" if more else "")
     lines = [f"Changed by more than 10%, without a rule: {count}"] if report.unruled else []
-    for one in report.unruled:
-        unit = display_unit(max(one.base, one.new, key=abs), printed_base(one.metric, one.unit))
-        values = f"{format_number(one.base / unit.factor)} → {format_value(one.new, unit.base, unit.symbol)}"
-        share = "" if one.share is None else f", {format_number(100 * one.share, 2)}% of the time of the steps"
-        name = shortened(series_name(one.metric, one.labels), LONGEST_UNRULED)
-        lines.append(f"{name} {format_change(one.change)} ({values}{share})")
+    for change in report.unruled:
+        unit = display_unit(max(change.base, change.new, key=abs), printed_base(change.metric, change.unit))
+        values = f"{format_number(change.base / unit.factor)} → {format_value(change.new, unit.base, unit.symbol)}"
+        share = "" if change.share is None else f", {format_number(100 * change.share, 2)}% of the time of the steps"
+        name = shortened(series_name(change.metric, change.labels), LONGEST_UNRULED)
+        lines.append(f"{name} {format_change(change.change)} ({values}{share})")
     return lines
 
 
@@ -246,11 +246,11 @@ def unknown_facts(report: Report) -> list[str]:
 
 def what_else(report: Report) -> str:
     """Return the line about facts that differ: `what else changed: driver 550.54 → 560.28, host a → b`; or nothing."""
-    shown = sorted(report.fact_changes, key=lambda one: one.claimed)
+    shown = sorted(report.fact_changes, key=lambda fact: fact.claimed)
     changes: dict[bool, list[str]] = {False: [], True: []}
-    for one in shown[:_FACTS_SHOWN]:
-        sides = (" or ".join(shortened(value, _LONGEST_FACT) for value in side) for side in (one.base, one.new))
-        changes[one.claimed].append(f"{one.name} {' → '.join(sides)}")
+    for fact in shown[:_FACTS_SHOWN]:
+        sides = (" or ".join(shortened(value, _LONGEST_FACT) for value in side) for side in (fact.base, fact.new))
+        changes[fact.claimed].append(f"{fact.name} {' → '.join(sides)}")
     parts = [", ".join(changes[False])] if changes[False] else []
     parts += [f"claimed by the judged files alone: {', '.join(changes[True])}"] if changes[True] else []
     parts += [f"and {len(shown) - _FACTS_SHOWN} more"] if len(shown) > _FACTS_SHOWN else []

@@ -64,10 +64,10 @@ def _change(verdict: Verdict) -> Iterator[str]:
     if verdict.noise is not None:
         runs = plural(verdict.noise.runs, "run")
         yield f"noise between runs: {100 * verdict.noise.deviation:.3g}%, from {runs} ({verdict.noise.source})"
-    for one in found.comparisons:
-        edge = f"{format_number(100 * abs(math.expm1(one.edge)), 4)}%"
-        shown = f"ln(1 {'+' if one.edge >= 0 else '-'} {abs(math.expm1(one.edge)):.6g}) = {one.edge:.6g}"
-        yield from _compared(one, edge, shown if one.edge else "0")
+    for comparison in found.comparisons:
+        edge = math.expm1(comparison.edge)
+        shown = f"ln(1 {'+' if edge > 0 else '-'} {abs(edge):.6g}) = {comparison.edge:.6g}" if edge else "0"
+        yield from _compared(comparison, f"{format_number(100 * abs(edge), 4)}%", shown)
 
 
 def _without_comparisons(verdict: Verdict, base: float | None, new: float | None) -> str:
@@ -101,25 +101,20 @@ def _runs(verdict: Verdict, side: str) -> str:
     return f"{side}: {shown}; {kind} {mean / unit.factor:.7g} {unit.symbol}"
 
 
-def _compared(one: Comparison, edge: str, shown: str) -> Iterator[str]:
+def _compared(comparison: Comparison, edge: str, shown: str) -> Iterator[str]:
     """Yield the t quantile of a bound, and the bound beside its edge: `edge` in the question, `shown` in the result."""
-    level, t = 1 - one.error_rate, one.quantile
-    question = _QUESTIONS[one.asks].format(edge)
-    yield (
-        f"{question} standard error {one.standard_error:.6g}, {one.degrees_of_freedom:.6g} degrees of freedom:"
-        f" t({level:.7g}) = {t:.6g}"
-    )
-    sign = -1 if one.is_above else 1  # the lower bound is compared if it has to be above its edge
-    estimate, bound = one.estimate, one.estimate + sign * t * one.standard_error
-    lucky = ""
+    estimate, t, error = comparison.estimate, comparison.quantile, comparison.standard_error
+    question, freedom = _QUESTIONS[comparison.asks].format(edge), f"{comparison.degrees_of_freedom:.6g}"
+    level = f"{1 - comparison.error_rate:.7g}"
+    yield f"{question} standard error {error:.6g}, {freedom} degrees of freedom: t({level}) = {t:.6g}"
+    sign = -1 if comparison.is_above else 1  # the lower bound is compared if it has to be above its edge
+    bound, lucky = estimate + sign * t * error, ""
     # Such a gain must not exclude more than an estimate of no change (`Bounds.not_excluded`): it is put at 0.
-    if one.asks == "excluded" and sign * estimate < 0 <= sign * bound:
-        estimate, bound, lucky = 0.0, sign * t * one.standard_error, " (a gain within the noise counts as 0)"
-    relation = "above" if bound > one.edge else "below"
-    yield (
-        f"    {estimate:.6g}{lucky} {'-' if one.is_above else '+'} {t:.6g} x {one.standard_error:.6g}"
-        f" = {bound:.6g}, {relation} {shown}: {'yes' if one.holds else 'no'}"
-    )
+    if comparison.asks == "excluded" and sign * estimate < 0 <= sign * bound:
+        estimate, bound, lucky = 0.0, sign * t * error, " (a gain within the noise counts as 0)"
+    sum_of_both = f"{estimate:.6g}{lucky} {'-' if comparison.is_above else '+'} {t:.6g} x {error:.6g} = {bound:.6g}"
+    relation = "above" if bound > comparison.edge else "below"
+    yield f"    {sum_of_both}, {relation} {shown}: {'yes' if comparison.holds else 'no'}"
 
 
 def _limit(verdict: Verdict, new: Estimate, estimate: float) -> Iterator[str]:
@@ -138,18 +133,18 @@ def _limit(verdict: Verdict, new: Estimate, estimate: float) -> Iterator[str]:
         yield f"    highest share, beta({1 - rate:.6g}; k + 1, n - k): {share.high:.6g}; up to {allowed:.6g} it passes"
     elif found is not None and found.comparisons:
         yield f"estimate: {estimate:.7g} in the base unit ({verdict.unit})"
-        for one in found.comparisons:
-            yield from _compared(one, "", f"{one.edge:.7g}")
+        for comparison in found.comparisons:
+            yield from _compared(comparison, "", f"{comparison.edge:.7g}")
     else:
         yield f"without noise: {value_text(estimate, verdict)}; allowed: {bound}"
 
 
 def _work(verdict: Verdict) -> Iterator[str]:
     """Yield the first counts that differ; equal counts have no line."""
-    for one in verdict.work[:_MOST_COUNTS]:
-        name = series_name(one.metric, one.labels, None, one.member)
-        what = "more" if one.new > one.base else "less"
-        yield f"{name} in a step: {one.base:.12g} → {one.new:.12g}, {what}{', varies' if one.varies else ''}"
+    for count in verdict.work[:_MOST_COUNTS]:
+        name = series_name(count.metric, count.labels, None, count.member)
+        what = "more" if count.new > count.base else "less"
+        yield f"{name} in a step: {count.base:.12g} → {count.new:.12g}, {what}{', varies' if count.varies else ''}"
     yield "counts are compared exactly: one more fails" if verdict.work else f"all counts are equal: {verdict.message}"
 
 
@@ -169,7 +164,7 @@ def _suspicion(verdict: Verdict) -> str:
     if is_work(verdict):
         return "these counts vary between runs"
     # If the runs show the change, it is open only because one run may be unlucky.
-    if verdict.reason == "one-run" or (found is not None and all(one.holds for one in found.comparisons)):
+    if verdict.reason == "one-run" or (found is not None and all(comparison.holds for comparison in found.comparisons)):
         return "one run is not proof"
     if verdict.kind == "limit":
         return "the estimate is on the bad side of the bound"

@@ -52,8 +52,8 @@ def groups(report: Report) -> tuple[CauseGroup, ...]:
     numbered = []
     for number, cause in enumerate(found, 1):
         # A verdict follows from one cause only, whatever a stored report says.
-        own = [verdict for name in dict.fromkeys(cause.verdicts) for verdict in by_name.pop(name, ())]
-        numbered.append(CauseGroup(number, cause, tuple(answer.worst_first(sorted(own, key=_rank)))))
+        following = [verdict for name in dict.fromkeys(cause.verdicts) for verdict in by_name.pop(name, ())]
+        numbered.append(CauseGroup(number, cause, tuple(answer.worst_first(sorted(following, key=_rank)))))
     return tuple(numbered)
 
 
@@ -197,15 +197,15 @@ _MEASURING = {"run-again", "run-longer", "run-paired", "add-base-runs"}
 
 def steps(group: CauseGroup) -> list[str]:
     """Return what to undo, and the next steps of the verdicts, one for each action, those of the worst first."""
-    own = undo(group.cause)
-    useless = {"find-cause"} if own else set()
-    if own and any(verdict.outcome == "fail" for verdict in group.verdicts):
+    advice = undo(group.cause)
+    useless = {"find-cause"} if advice else set()
+    if advice and any(verdict.outcome == "fail" for verdict in group.verdicts):
         useless |= _MEASURING
     # Of several steps with one action, that of the worst verdict is kept: it is written last.
     by_action = {one.next_step.action: one.next_step for one in reversed(group.verdicts) if one.next_step.text}
     actions = dict.fromkeys(one.next_step.action for one in group.verdicts)
     others = [answer.next_step(by_action[one]) for one in actions if one in by_action and one not in useless]
-    return [own, *others] if own else others
+    return [advice, *others] if advice else others
 
 
 def signed(value: float) -> str:

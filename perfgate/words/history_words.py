@@ -52,15 +52,15 @@ def incomplete(found: LoadedHistory) -> str:
     return f"this history is incomplete: {plural(count, 'file')} cannot be used"
 
 
-def level_now(one: HistorySeries) -> str:
+def level_now(series: HistorySeries) -> str:
     """Return the value of the newest level; empty without runs."""
-    values = [value for _, _, value in one.levels()]
-    return format_value(values[-1], printed_base(one.name.key.metric, one.unit)) if one.runs else ""
+    values = [value for _, _, value in series.levels()]
+    return format_value(values[-1], printed_base(series.name.key.metric, series.unit)) if series.runs else ""
 
 
-def noise(one: HistorySeries) -> str | None:
+def noise(series: HistorySeries) -> str | None:
     """Return the noise between runs; None if it is unknown."""
-    return None if isnan(one.noise) else format_change(one.noise).lstrip("+")
+    return None if isnan(series.noise) else format_change(series.noise).lstrip("+")
 
 
 def is_open(change: HistoryChange) -> bool:
@@ -68,21 +68,21 @@ def is_open(change: HistoryChange) -> bool:
     return bool(change.point.worse) and change.approval is None and change.went_away is None
 
 
-def summary(one: HistorySeries) -> str:
+def summary(series: HistorySeries) -> str:
     """Return the number of changes, and whether the newest ones go in one direction; or that the runs are too few."""
-    if not one.changes and (few := one.runs_to_see_a_change):
+    if not series.changes and (few := series.runs_to_see_a_change):
         return f"too few runs to see a change: {few}"
-    if not one.changes:
-        newest = newest_apart(one)
+    if not series.changes:
+        newest = newest_apart(series)
         return f"no lasting change so far: {newest}" if newest else "no lasting change"
-    count = plural(len(one.changes), "lasting change")
-    creep = creeping(one)
+    count = plural(len(series.changes), "lasting change")
+    creep = creeping(series)
     return f"{count}, with 95% intervals" + (f". It creeps: {creep}:" if creep else ":")
 
 
-def newest_apart(one: HistorySeries) -> str:
+def newest_apart(series: HistorySeries) -> str:
     """Return how far the newest runs are from the level, if they are too few for a change; else nothing."""
-    found = one.newest_apart()
+    found = series.newest_apart()
     if found is None:
         return ""
     runs, distance = found
@@ -91,9 +91,9 @@ def newest_apart(one: HistorySeries) -> str:
     return f"{newest} {size} {'above' if distance > 0 else 'below'} the level, and a change needs five runs"
 
 
-def creeping(one: HistorySeries) -> str | None:
+def creeping(series: HistorySeries) -> str | None:
     """Return the number and the total of the newest changes if they are a creep; else None."""
-    row = list(takewhile(lambda change: change.point.worse and change.approval is None, reversed(one.changes)))
+    row = list(takewhile(lambda change: change.point.worse and change.approval is None, reversed(series.changes)))
     if len(row) < _CREEPING:
         return None
     before, after = row[-1].point.before, row[0].point.after
@@ -101,34 +101,34 @@ def creeping(one: HistorySeries) -> str | None:
     return f"the last {len(row)} are worse and not approved{total}"
 
 
-def sentences(change: HistoryChange, one: HistorySeries, line: CommitLine | None) -> Iterator[str]:
+def sentences(change: HistoryChange, series: HistorySeries, line: CommitLine | None) -> Iterator[str]:
     """Yield the sentences about a change, the conclusion first."""
     point = change.point
     kind = "" if point.worse is None else " (worse)" if point.worse else " (better)"
-    yield f"{interval(point)}{kind}: {levels(change, one)} on {change.likely.time[:10]}{doubt(change)}"
+    yield f"{interval(point)}{kind}: {levels(change, series)} on {change.likely.time[:10]}{doubt(change)}"
     yield commits(change, line)
     yield from circumstances(change)
 
 
-def search(one: HistorySeries) -> str | None:
+def search(series: HistorySeries) -> str | None:
     """Return the command that finds the commit of the newest open change with several commits; None without one."""
-    for number, change in reversed([*enumerate(one.changes, 1)]):
+    for number, change in reversed([*enumerate(series.changes, 1)]):
         if is_open(change) and change.commits is not None and change.commits > 1:
             # Without --change, `bisect` searches the newest change for the worse.
-            later = any(other.point.worse for other in one.changes[number:])
+            later = any(other.point.worse for other in series.changes[number:])
             chosen = f" --change {number}" if later else ""
-            return f"perfgate bisect --from-history {shlex.quote(str(one.name.key))}{chosen} -- COMMAND"
+            return f"perfgate bisect --from-history {shlex.quote(str(series.name.key))}{chosen} -- COMMAND"
     return None
 
 
-def interval(one: ChangePoint | EventChange) -> str:
+def interval(change: ChangePoint | EventChange) -> str:
     """Return the size of a change with its interval: `+7.1% (+6.0% to +8.1%)`."""
-    return f"{format_change(one.change)} ({format_change(one.low)} to {format_change(one.high)})"
+    return f"{format_change(change.change)} ({format_change(change.low)} to {format_change(change.high)})"
 
 
-def levels(change: HistoryChange, one: HistorySeries) -> str:
+def levels(change: HistoryChange, series: HistorySeries) -> str:
     """Return the levels before and after a change."""
-    unit = printed_base(one.name.key.metric, one.unit)
+    unit = printed_base(series.name.key.metric, series.unit)
     return f"{format_value(change.point.before, unit)} to {format_value(change.point.after, unit)}"
 
 
@@ -141,7 +141,7 @@ def doubt(change: HistoryChange) -> str:
 def often_changed(place: EnvironmentHistory) -> str:
     """Return the facts of the machine that change too often to be named at a change; empty if there are none."""
     often = [f"{name} ({count} times in {len(place.runs)} runs)" for name, count in changed_facts(place.runs).often]
-    if not often or not any(one.changes for one in place.series):
+    if not often or not any(series.changes for series in place.series):
         return ""
     return f"facts that change too often to be named at a change: {', '.join(often)}"
 

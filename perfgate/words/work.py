@@ -64,7 +64,7 @@ def work_next_step(result: WorkResult, accept: Acceptance) -> NextStep:
         return NextStep("run-again", f"{text}{result.varied[0]} within 10% of baseline")
     if result.outcome != "fail":
         return NO_STEP
-    place = next((one.place for one in result.grown if one.place is not None), None)
+    place = next((count.place for count in result.grown if count.place is not None), None)
     where = "" if place is None or not place.part else f" in {place.part}"
     text = f"find the new calls{where}" if result.grown else "find the work that is no longer done"
     if not accept.has_store:
@@ -105,7 +105,7 @@ def first_difference(verdict: Verdict) -> str:
 
 def _first(differences: Sequence[WorkDifference]) -> WorkDifference:
     """Return the first difference with a place, or else the first one: no call tree has allocations of host memory."""
-    return next((one for one in differences if one.place is not None), differences[0])
+    return next((count for count in differences if count.place is not None), differences[0])
 
 
 def _said(differences: Sequence[WorkDifference], word: str, has: str = "has") -> str:
@@ -130,20 +130,20 @@ def _one(group: Sequence[WorkDifference], word: str, *, names_device: bool) -> s
     return f"{text} on {member_name(member)}" if len(group) == 1 and member else text
 
 
-def _amount(one: WorkDifference, word: str) -> str:
+def _amount(count: WorkDifference, word: str) -> str:
     """Return a difference without its rank: `6 more DtoH copies (0 → 6)`, `25% more operators`, `3 MiB more sent`."""
-    change = abs(one.new - one.base)
-    kind = f" {one.labels.get('kind') or one.labels.get('op') or ''}".rstrip()
-    if one.metric not in _NOUNS:
-        unit, verb = _AMOUNTS.get(one.metric, ("FLOP", "computed"))
+    change = abs(count.new - count.base)
+    kind = f" {count.labels.get('kind') or count.labels.get('op') or ''}".rstrip()
+    if count.metric not in _NOUNS:
+        unit, verb = _AMOUNTS.get(count.metric, ("FLOP", "computed"))
         text = f"{format_value(change, unit)} {word}{kind} {verb}"
-        return f"{text} ({format_change(one.new / one.base - 1)})" if one.base else text
-    single, several = _NOUNS[one.metric]
+        return f"{text} ({format_change(count.new / count.base - 1)})" if count.base else text
+    single, several = _NOUNS[count.metric]
     more = f"{'fewer' if word == 'less' else word}{kind}"
-    if one.base and max(one.base, one.new) >= _PRINTED_WHOLE:
-        return f"{format_number(100 * change / one.base, 2)}% {more} {several}"
+    if count.base and max(count.base, count.new) >= _PRINTED_WHOLE:
+        return f"{format_number(100 * change / count.base, 2)}% {more} {several}"
     noun = single if change == 1 else several
-    return f"{format_number(change)} {more} {noun} ({format_number(one.base)} → {format_number(one.new)})"
+    return f"{format_number(change)} {more} {noun} ({format_number(count.base)} → {format_number(count.new)})"
 
 
 def _place(place: WorkPlace | None) -> str:

@@ -105,14 +105,14 @@ class Trend(Struct, frozen=True):
         return plot(show, self.anchor.removeprefix("m-"), is_small=not self.series.changes) if show else None
 
 
-def _is_over(one: HistorySeries) -> bool:
+def _is_over(series: HistorySeries) -> bool:
     """Return whether a metric is not measured any more."""
-    return one.missing_since >= _OVER
+    return series.missing_since >= _OVER
 
 
-def _open_changes(one: HistorySeries) -> list[HistoryChange]:
+def _open_changes(series: HistorySeries) -> list[HistoryChange]:
     """Return the changes for the worse without approval that did not go away, of a metric that is still measured."""
-    return [] if _is_over(one) else [change for change in one.changes if history_words.is_open(change)]
+    return [] if _is_over(series) else [change for change in series.changes if history_words.is_open(change)]
 
 
 def render(

@@ -44,7 +44,7 @@ class PlottedChange(Struct, frozen=True):
 class TrendFrame(Struct, frozen=True):
     """The numbers of one plot: its dots and the ends of both axes."""
 
-    one: HistorySeries
+    series: HistorySeries
     track: TrendRuns
     #: The positions of the runs of the series among all runs of the environment.
     at: Sequence[int]
@@ -70,13 +70,13 @@ class TrendFrame(Struct, frozen=True):
     @property
     def unit(self) -> Unit:
         """The unit in which values are shown."""
-        newest = [level for _, _, level in self.one.levels()][-1]
+        newest = [level for _, _, level in self.series.levels()][-1]
         return display_unit(newest or self.high, self.base)
 
     @property
     def base(self) -> str:
         """The base unit of the units in which values are shown."""
-        return printed_base(self.one.name.key.metric, self.one.unit)
+        return printed_base(self.series.name.key.metric, self.series.unit)
 
     def percent(self, x: float) -> float:
         """Return the place of a run, in percent of the width."""
@@ -105,35 +105,35 @@ class TrendFrame(Struct, frozen=True):
             return self.left if self.at[0] == 0 else self.at[0] - 0.5
         if index < len(self.at):
             return (self.at[index - 1] + self.at[index]) / 2
-        return self.left + self.width if not self.one.missing_since else self.at[-1] + 0.5
+        return self.left + self.width if not self.series.missing_since else self.at[-1] + 0.5
 
 
-def frame(one: HistorySeries, track: TrendRuns) -> TrendFrame | None:
+def frame(series: HistorySeries, track: TrendRuns) -> TrendFrame | None:
     """Return the numbers of a plot; None if no axis can show them, or if all runs are older than those shown."""
-    at = [track.positions[run.id] for run in one.runs]
-    values = one.values.tolist()
+    at = [track.positions[run.id] for run in series.runs]
+    values = series.values.tolist()
     shown = [value for x, value in zip(at, values, strict=True) if x >= track.first]
-    levels = [level for _, end, level in one.levels() if at[end - 1] >= track.first]
+    levels = [level for _, end, level in series.levels() if at[end - 1] >= track.first]
     if not shown:
         return None
     is_log = min(shown) > 0 and min(levels) > 0 and max(levels) > _LOG_FROM * min(levels)
-    if not one.changes:
+    if not series.changes:
         levels += [level * (1 + side * _CALM) for level in levels for side in (-1, 1)]
     found = ends(shown, levels, outside=_OUTSIDE, is_log=is_log)
-    return None if found is None else TrendFrame(one, track, at, values, *found, is_log)
+    return None if found is None else TrendFrame(series, track, at, values, *found, is_log)
 
 
 def plotted(show: TrendFrame) -> list[PlottedChange]:
     """Return the changes of a plot, oldest first."""
-    one, found = show.one, []
-    index = {run.id: i for i, run in enumerate(one.runs)}
-    for change in one.changes:
+    series, found = show.series, []
+    index = {run.id: i for i, run in enumerate(series.runs)}
+    for change in series.changes:
         point, end = change.point, len(show.at)
         if change.went_away is not None:
             end = index[change.went_away.id]
         around = (show.boundary(point.first), show.boundary(point.last + 1))
         found.append(PlottedChange(change, kind(change), show.boundary(point.index), show.boundary(end), *around))
-    return [one for one in found if one.at >= show.left]
+    return [series for series in found if series.at >= show.left]
 
 
 def kind(change: HistoryChange) -> str:
@@ -158,7 +158,7 @@ def plot(show: TrendFrame, name: str, *, is_small: bool) -> SafeText:
     units = " ".join(f"{one.factor!r},{one.symbol}" for one in display_units(show.base))  # for the script
     changes, ordinate = plotted(show), PictureScale(show.low, show.high, height - BELOW, ABOVE, show.is_log)
     parts = [
-        element("title", f"{show.one.name}: every run", id=f"t-{name}"),
+        element("title", f"{show.series.name}: every run", id=f"t-{name}"),
         element("desc", described(show), id=f"d-{name}"),
         svg.grid(value_ticks(show.low, show.high, unit, 2 if is_small else 5, is_log=show.is_log), ordinate),
         element("svg", *_behind(show, changes), class_="behind", y=ABOVE, width="100%", height=inner,
@@ -179,15 +179,17 @@ def plot(show: TrendFrame, name: str, *, is_small: bool) -> SafeText:
 
 def described(show: TrendFrame) -> str:
     """Return the plot in words."""
-    one = show.one
+    series = show.series
     span = f"{format_value(min(show.values), show.base)} to {format_value(max(show.values), show.base)}"
-    found = [f"{plural(len(one.runs), 'run')} from {one.runs[0].time[:10]} to {one.runs[-1].time[:10]}, {span}."]
-    found.append(f"The level is {history_words.level_now(one)}.")
+    found = [
+        f"{plural(len(series.runs), 'run')} from {series.runs[0].time[:10]} to {series.runs[-1].time[:10]}, {span}."
+    ]
+    found.append(f"The level is {history_words.level_now(series)}.")
     found += [
         f"{history_words.interval(change.point)} in {change.likely.label} on {change.likely.time[:10]}."
-        for change in one.changes[-_MOST_DESCRIBED:]
+        for change in series.changes[-_MOST_DESCRIBED:]
     ]
-    return " ".join(found if one.changes else [*found, "No lasting change."])
+    return " ".join(found if series.changes else [*found, "No lasting change."])
 
 
 def _behind(show: TrendFrame, changes: Sequence[PlottedChange]) -> Iterator[SafeText]:
@@ -221,7 +223,7 @@ def _values(show: TrendFrame, changes: Sequence[PlottedChange]) -> Iterator[Safe
     yield element("path", d=svg.dots(points), class_=f"runs {size}")
     pieces = [
         (max(show.boundary(start), show.left), show.boundary(end), float(show.heights([level])[0]))
-        for start, end, level in show.one.levels()
+        for start, end, level in show.series.levels()
         if show.boundary(end) > show.left
     ]
     yield element("path", d=svg.steps(pieces), class_="level")
