@@ -137,8 +137,7 @@ def _timer(series: Series) -> Timer | None:
     if series.summary is not None and mean is not None:
         # a row has a value, its effective sample size, and the variance of its logarithm; some have only the value
         row = series.summary.rows[series.summary.names.index("mean")]
-        variance_of_log = row[2] if len(row) > 2 else None
-        error = abs(mean) * math.sqrt(variance_of_log or 0.0)
+        error = abs(mean) * math.sqrt(next(iter(row[2:]), None) or 0.0)
         return Timer(name, mean, error, count=float(series.summary.n), values=nothing)
     if total is not None:
         return Timer(name, total / (count or 1.0), error=0.0, count=count or 1.0, values=nothing)

@@ -19,6 +19,7 @@ SCRIPTS = [
     (f"trap 'exit 0' EXIT\n{GATE}", "", scripts._DROPS),
     # other shells: nothing is known of those that are not of bash
     (f"{GATE}\necho done", "sh", None),
+    (f"{GATE}\necho done", "bash", None),
     (f"{GATE}\necho done", "pwsh", None),
     (f"{GATE} | cat", "pwsh", None),
     # what comes after the gate, and after the loop around it
@@ -31,6 +32,7 @@ SCRIPTS = [
     (f"{GATE} && echo green", "", None),
     (f"{GATE} && echo green | cat", "", None),
     (f"{GATE} | cat", "", scripts._PIPE),
+    (f"{GATE} | cat; exit ${{PIPESTATUS[0]}}", "", None),
     # a condition: what follows up to its end
     (f"if ! {GATE}; then exit 1; fi", "", None),
     (f"if {GATE}; then echo green; fi; exit 1", "", scripts._DROPS),
