@@ -53,6 +53,10 @@ class Placed(Struct, frozen=True):
         np.add.at(found, self.at[self.is_pooled], values[self.is_pooled])
         return found
 
+    def walls(self, values: Floats | None, count: int) -> list[Floats]:
+        """As `wall`; empty without values."""
+        return [] if values is None else [self.wall(values, count)]
+
     def error(self, count: int) -> Floats:
         """The standard error of the mean of each node of the union, (count,); zeros for a tree of events."""
         found = np.zeros(count)
@@ -140,10 +144,8 @@ def merged(trees: RunTrees) -> CallTree:
         for rank, of_rank in (tree.rank_wall or {tree.rank: tree.wall.mean(axis=1)}).items():
             walls[rank].append(placed.wall(of_rank, count))
         pooled |= {int(placed.at[node]) for node in tree.pooled}
-        if tree.memory is not None:
-            memory.append(placed.wall(tree.memory, count))
-        if tree.blocks is not None:
-            blocks.append(placed.wall(tree.blocks, count))
+        memory += placed.walls(tree.memory, count)
+        blocks += placed.walls(tree.blocks, count)
         if tree.error is not None:
             errors.append(placed.error(count) / len(heads))
     peaks = [head.peak for head in heads if head.peak is not None]
