@@ -22,6 +22,8 @@ from perfgate.causes.noise import NORMAL_MAD, Noise, SeriesNoise, time_errors
 from perfgate.core.causes import Cause, PlaceTime, RankTime
 from perfgate.stats.distributions import t_quantile
 
+# The numbers below trade slow ranks that are missed for ranks that are named by chance: `benchmarks/causes.py` counts
+# both.
 #: The least growth of a slow rank beyond the others: in standard errors, and as a share of the step.
 _CLEAR, _WORTH = 4.0, 0.015
 #: The others wait longer by at least this part of the growth of the slow rank.
