@@ -152,7 +152,7 @@ def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow], whole: f
     names = {_plain(name) for name, time in host_times.items() if time > 0}
     kernels = {name: row for name, row in found.items() if row.time > 0 and _plain(name) not in names}
     operators = {name: row for name, row in found.items() if host_times.get(name, 0) > 0}
-    of_kernels, of_operators = _total(kernels), _total(operators)
+    of_kernels, of_operators = (sum(row.time for row in part.values()) for part in (kernels, operators))
     # kernels are not sure if some are missing or cut off; with ranges among them, their sum is more than the whole
     is_sure = not whole or abs(of_kernels - whole) <= _DIGITS * whole
     is_sure = is_sure and not any(_plain(name).endswith("...") for name in kernels)
@@ -161,14 +161,10 @@ def _of_device(found: dict[str, TableRow], cpu: Mapping[str, TableRow], whole: f
     return kernels if of_kernels >= _MOST * of_operators else operators
 
 
-def _total(rows: Mapping[str, TableRow]) -> float:
-    return sum(row.time for row in rows.values())
-
-
 def _with_copies(operators: dict[str, TableRow], kernels: Mapping[str, TableRow]) -> dict[str, TableRow]:
     """The operators, with copies of pageable memory as rows of their own: these take as long as the host needs."""
     copies = {name: row for name, row in kernels.items() if PAGEABLE.match(name)}
-    time = _total(copies)
+    time = sum(row.time for row in copies.values())
     callers = (name for name in operators if _plain(name) == "aten::copy_")  # the operator that makes copies
     caller = max(callers, key=lambda name: operators[name].time, default="")
     if not caller or time > operators[caller].time:
