@@ -259,25 +259,25 @@ def test_verify_counts_the_runs_and_has_the_problems_of_histories_and_ledgers() 
 
 
 class Flaky(MemoryStore):
-    """A store whose file is not there the first `missing` times."""
+    """A store whose last file is not there the first `missing` times."""
 
     missing = 0
 
     def read(self, path: str) -> bytes:
-        if self.missing:
+        if self.missing and path == max(self):
             self.missing -= 1
             raise FileNotFoundError
         return super().read(path)
 
 
+@pytest.mark.parametrize("others", [0, 1])
 @pytest.mark.parametrize(("missing", "runs"), [(0, 1), (4, 1), (5, 0)])
-def test_a_file_that_is_gone_is_looked_for_five_times(missing: int, runs: int) -> None:
-    store = Flaky(filled(ONE))
-    (path,) = store
+def test_a_file_that_is_gone_is_looked_for_five_times(missing: int, runs: int, others: int) -> None:
+    store = Flaky(filled(*(record(i, {"forward": 0.1}) for i in range(1 + others))))
     store.missing = missing
     found = read(store, "gpt", HERE)
-    assert (len(found.runs), store.missing) == (runs, 0)
-    wrong = [] if runs else [f"memory/{path}: error: is listed, but it is not there"]
+    assert (len(found.runs), store.missing) == (runs + others, 0)
+    wrong = [] if runs else [f"memory/{max(store)}: error: is listed, but it is not there"]
     assert [str(problem) for problem in found.problems] == wrong
 
 
