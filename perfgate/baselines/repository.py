@@ -186,12 +186,10 @@ def read_stored_runs(
     paths, problems = store.paths(f"{suite}/{environment}")
     digest = hashlib.sha256()
     stored: list[StoredRun] = []
-    large = None
-    kept_bytes = 0
+    large, kept_bytes = None, 0
     parts: dict[tuple[type, bytes], Any] = {}
     for path, data in each_file(store, paths, "run", problems):
-        digest.update(f"{path}\0{len(data)}\0".encode())
-        digest.update(data)
+        digest.update(f"{path}\0{len(data)}\0".encode() + data)
         short = None  # a large run without the samples that no rule names; None for a run that is used as it is
         if ruleset is not None and len(data) > _LARGE_BYTES:
             from perfgate.baselines.large_runs import LargeRuns
@@ -206,7 +204,7 @@ def read_stored_runs(
                 stored.append(StoredRun.of(path, file))
             continue
         # while there is room, the bytes to decode later stay in memory: the shortened file, or the whole one
-        later = data if short is None else short
+        later = short or data
         kept_bytes += len(later)
         kept = later if kept_bytes <= _KEPT_BYTES else None
         source = RunBytes(store, path, data[-END_BYTES:], kept if short is None else None)

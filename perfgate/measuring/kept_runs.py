@@ -145,11 +145,6 @@ class FilesBefore(Struct, frozen=True):
     #: The files before the first run of this process, with their hashes; empty for `EVERYTHING`, which may be large.
     old: Mapping[Path, bytes]
 
-    @classmethod
-    def of(cls, folder: Path, globs: tuple[str, ...]) -> FilesBefore:
-        """Note the files as they are now."""
-        return cls(folder, globs, _stamps(folder, globs), {} if globs == EVERYTHING else _old_files(folder, globs))
-
     def changed(self) -> list[Path]:
         """Return the files that are new or were written to since they were noted."""
         return sorted(path for path, *_ in _stamps(self.folder, self.globs) - self.stamps)
@@ -268,10 +263,11 @@ def new_run(path: Path, side: ProgramSide, number: int, globs: Sequence[str] = (
         path.mkdir(parents=True)
     except OSError as error:
         raise Refused(f"{shown_path(str(path))}: cannot keep runs there: {error.strerror}") from None
-    results = path.resolve()
+    results, folder, patterns = path.resolve(), side.folder.resolve(), tuple(globs)
     log = results.with_name(f"{results.name}.log")
     try:
-        yield NewRun(side, number, results, log, FilesBefore.of(side.folder.resolve(), tuple(globs)))
+        old = {} if patterns == EVERYTHING else _old_files(folder, patterns)
+        yield NewRun(side, number, results, log, FilesBefore(folder, patterns, _stamps(folder, patterns), old))
     except BaseException as error:
         why = str(error) or type(error).__name__
         results.with_name(f"{results.name}.FAILED.txt").write_text(why + "\n", encoding="utf-8")

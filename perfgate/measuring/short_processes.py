@@ -42,11 +42,6 @@ class Split(Struct, frozen=True):
     steps: int
     warmup: int
 
-    @property
-    def turns(self) -> int:
-        """The number of steps that a process takes by turns, after its first step, which needs no turn."""
-        return self.warmup + self.steps
-
 
 def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Split | None:
     """Return how to split further pairs of a program; None if long processes are better.
@@ -94,7 +89,7 @@ def short_processes(top: Path, split: Split, number: int, make: MakeProcesses) -
     found: dict[str, list[Run]] = {side: [] for side in SIDES}
     firsts = orders(split.processes, number)
     for place, base_first in enumerate(firsts):
-        made = make(place, base_first, split.turns)
+        made = make(place, base_first, split.warmup + split.steps)
         for side in SIDES:
             found[side].append(read_runs([str(made[side])])[0])
     order = {"seed": _SEED, "first": ["base" if base_first else "new" for base_first in firsts]}
@@ -114,9 +109,9 @@ def _joined(path: Path, runs: Sequence[Run], split: Split, firsts: Sequence[bool
     for run, base_first in zip(runs, firsts, strict=True):
         recorded = [(series, series.steps.tolist()) for series in run.series if series.steps is not None]
         known = sorted({step for _, steps in recorded for step in steps})
-        counted = known[first : 1 + split.turns]
+        counted = known[first : first + split.steps]
         if len(counted) < split.steps:
-            raise RunFailed(f"a short process took {len(known)} steps instead of {1 + split.turns}")
+            raise RunFailed(f"a short process took {len(known)} steps instead of {first + split.steps}")
         is_moved = base_first != base_goes_first(str(number))  # then its even steps get odd numbers
         free += (free - first - is_moved) % 2  # odd as `first`, or even if moved: this may leave a number out
         numbers = {step: free + place for place, step in enumerate(counted)}
