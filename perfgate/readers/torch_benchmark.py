@@ -172,11 +172,13 @@ class _Text:
         if fault := fault_of(median):
             self.run.refuse(key, fault, line)
             return
-        value = float(median) / _PER[unit]
+        statistics = {"median": float(median) / _PER[unit]}
+        if count:
+            statistics["count"] = float(count)
         if count == "1":
-            self.run.one_value(key, "s", value)
+            self.run.one_value(key, "s", statistics["median"])
         else:
-            self.run.aggregate(key, "s", {"median": value} | ({"count": float(count)} if count else {}))
+            self.run.aggregate(key, "s", statistics)
 
     def abandon(self, number: int | None = None) -> None:
         """Give up what is open, because something else begins on this line, or because the text ends."""

@@ -132,9 +132,9 @@ def _conditions(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a record that describe the test and are not off or 0, and the name of the test."""
     own = {name: value for name, value in record.items() if value not in (False, "", 0, "0")}
     prompt, generated, depth = (own.get(name) for name in ("n_prompt", "n_gen", "n_depth"))
-    named = "+".join([f"pp{prompt}"] * bool(prompt) + [f"tg{generated}"] * bool(generated))
-    if named:
-        own["test"] = named + (f" @ d{depth}" if depth else "")
+    parts = [f"{kind}{count}" for kind, count in (("pp", prompt), ("tg", generated)) if count]
+    if parts:
+        own["test"] = "+".join(parts) + (f" @ d{depth}" if depth else "")
     # Without a GPU, the number of layers on it does not matter; with one, the number of CPU threads does not.
     own.pop("n_gpu_layers" if any(one in str(own.get("backends")) for one in _ON_CPU) else "n_threads", None)
     return own

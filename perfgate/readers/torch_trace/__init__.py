@@ -17,12 +17,14 @@ The fact `trace_mode` records how a step's time was divided: `corrected` or `ten
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 
 import numpy as np
 from msgspec.structs import replace
 
-from perfgate.core import Run
+from perfgate.core import Run, Series
+from perfgate.core.call_trees import CallTree
 from perfgate.core.wording import plural
 from perfgate.readers.builder import MAX_FAULTS, RunBuilder
 from perfgate.readers.formats import Format, JsonOutline
@@ -93,15 +95,19 @@ def read(document: InputFile) -> tuple[Run, ...]:
     mode = document.source.trace_mode
     make = SeriesMaker(tables, mode, _rank(run, file))
     steps = find_steps(tables, mode)
-    for remark in steps.remarks if steps else ["the trace has no host operators: step.* and gpu.* are not available"]:
-        run.say("warning", remark)
-    run.facts |= {"trace_mode": mode} if steps else {}
-    asked = steps if document.source.with_calls else None
-    trees = (call_tree(tables, asked, make.labels.get("rank", "")),) if asked else ()
-    has_flop = not np.isnan(tables.flop).all()  # False for an empty array, too
-    if steps and has_flop and (missed := make.misses_flop()):
-        run.say("warning", f"{missed}: matmul.flop is not available")
-    of_steps = (make.of_steps(steps), make.of_flop(steps), Work(make, steps).series()) if steps else ()
+    trees, of_steps = tuple[CallTree, ...](), list[Iterable[Series]]()
+    if steps:
+        for remark in steps.remarks:
+            run.say("warning", remark)
+        run.facts["trace_mode"] = mode
+        if document.source.with_calls:
+            trees = (call_tree(tables, steps, make.labels.get("rank", "")),)
+        has_flop = not np.isnan(tables.flop).all()  # False for an empty array, too
+        if has_flop and (missed := make.misses_flop()):
+            run.say("warning", f"{missed}: matmul.flop is not available")
+        of_steps = [make.of_steps(steps), make.of_flop(steps), Work(make, steps).series()]
+    else:
+        run.say("warning", "the trace has no host operators: step.* and gpu.* are not available")
     others = make.of_kernels(), make.of_ranges(), make.of_collectives(steps), make.of_memory()
     run.finished |= {series.key: series for series in chain(*of_steps, *others)}
     return (replace(run.run(), call_trees=trees),)
@@ -137,15 +143,16 @@ def _say_faults(run: RunBuilder, file: TraceFile, tables: EventTables) -> None:
 
 def _add_facts(run: RunBuilder, file: TraceFile) -> None:
     """Add facts about the machine and the job, from a fixed list of fields."""
-    models = dict.fromkeys(
-        device.name for device in file.devices if isinstance(device.name, str) and device.name.strip()
-    )
+    names = [device.name for device in file.devices if isinstance(device.name, str) and device.name.strip()]
+    if names:
+        run.facts |= {"gpu": " + ".join(dict.fromkeys(names)), "gpu_count": len(file.devices)}
     world_size = int(whole_numbers([file.distributed.world_size])[0])
-    nccl = file.distributed.nccl_version
-    run.facts |= {"gpu": " + ".join(models), "gpu_count": len(file.devices)} if models else {}
-    run.facts |= {"world_size": world_size} if world_size > 0 else {}
-    run.facts |= {"cuda": f"{file.cuda // 1000}.{file.cuda % 1000 // 10}"} if file.cuda else {}  # 12040 is 12.4
-    run.facts |= {"nccl": nccl} if isinstance(nccl, str) else {}
+    if world_size > 0:
+        run.facts["world_size"] = world_size
+    if file.cuda:  # 12040 is 12.4
+        run.facts["cuda"] = f"{file.cuda // 1000}.{file.cuda % 1000 // 10}"
+    if isinstance(file.distributed.nccl_version, str):
+        run.facts["nccl"] = file.distributed.nccl_version
 
 
 def _rank(run: RunBuilder, file: TraceFile) -> dict[str, str]:

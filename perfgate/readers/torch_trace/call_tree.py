@@ -21,7 +21,7 @@ from perfgate.core import read_only
 from perfgate.core.call_trees import LAUNCHES, CallNode, CallTree, NodeKind, stable_name
 from perfgate.readers.torch_trace.breakdown import NOTHING, Intervals, collective_kernels, complement, join, union
 from perfgate.readers.torch_trace.call_nodes import NOT_CARRIED, CallNodes, CarriedCalls, ThreadCalls, nest
-from perfgate.readers.torch_trace.event_fields import Float64, Int64, is_step
+from perfgate.readers.torch_trace.event_fields import Float64, Int64, Mask, is_step
 from perfgate.readers.torch_trace.event_tables import EventTables
 from perfgate.readers.torch_trace.steps import Steps, index_at, step_of
 from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, MEMSET, Allocations, Frames, Ids, Threads
@@ -260,20 +260,24 @@ class _HostCalls:
         busy = Intervals(devices.starts[begin:last].clip(low, high), devices.ends[begin:last].clip(low, high))
         for at, thread in enumerate(placed):  # the first is the thread of the steps, whose ranges come last
             is_work = thread.is_work if at == 0 else np.ones(len(thread.nodes), bool)
-            calls, above = np.flatnonzero(is_work), thread.nest.parent
-            callers = np.where((above >= 0) & is_work[above], thread.nodes[above], -1)[calls]
-            start, end = thread.nest.start[calls].clip(low, high), thread.nest.end[calls].clip(low, high)
-            self._nodes.add_wall(thread.nodes[calls], callers, start, end, complement(busy, low, high))
-            busy = join(busy, union(start[callers < 0], end[callers < 0]))
+            above = thread.nest.parent
+            is_inner = (above >= 0) & is_work[above]
+            callers = np.where(is_inner, thread.nodes[above], -1)
+            self._give(thread, is_work, callers, complement(busy, low, high), low, high)
+            outer = is_work & ~is_inner
+            busy = join(busy, union(thread.nest.start[outer].clip(low, high), thread.nest.end[outer].clip(low, high)))
         # the rest goes to the step, and its ranges take their parts of it
         free, root = complement(busy, low, high), np.zeros(len(steps), np.int64)
         no_caller = np.full(len(steps), -1)
         self._nodes.add_wall(root, no_caller, steps.starts.clip(low, high), steps.ends.clip(low, high), free)
         first = placed[0]
-        ranges, above = np.flatnonzero(~first.is_work), first.nest.parent
-        callers = np.where(above >= 0, first.nodes[above], 0)[ranges]
-        start, end = first.nest.start[ranges].clip(low, high), first.nest.end[ranges].clip(low, high)
-        self._nodes.add_wall(first.nodes[ranges], callers, start, end, free)
+        above = first.nest.parent
+        self._give(first, ~first.is_work, np.where(above >= 0, first.nodes[above], 0), free, low, high)
+
+    def _give(self, thread: ThreadCalls, chosen: Mask, callers: Int64, free: Intervals, low: int, high: int) -> None:
+        """Give the chosen calls of a thread their parts of the free time in [low, high); `callers` are of all calls."""
+        start, end = thread.nest.start[chosen].clip(low, high), thread.nest.end[chosen].clip(low, high)
+        self._nodes.add_wall(thread.nodes[chosen], callers[chosen], start, end, free)
 
 
 def _thread_order(tables: EventTables) -> list[int]:

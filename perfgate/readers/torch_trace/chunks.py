@@ -144,21 +144,24 @@ class Chunks(Struct):
 
     def _fast(self) -> Chunk | None:
         """Return all events in the buffer, decoded by type; None if they do not decode."""
-        buffer = self.buffer
-        for cut in _cuts(buffer):
-            is_comma = cut < buffer.end
+        for cut in _cuts(self.buffer):
+            is_comma = cut < self.buffer.end
             try:
-                return self._typed(cut + is_comma, is_comma=is_comma)
+                return self._typed(cut + 1 if is_comma else cut, is_comma=is_comma)
             except msgspec.ValidationError:  # a field of an unexpected type
                 return None
             except _UNREADABLE as error:
-                trailing, start = _TRAILING.search(str(error)), buffer.start - 1
-                if trailing:  # the list ends before the cut
-                    with suppress(*_UNREADABLE):
-                        end = buffer.data.rfind(b"]", start, start + int(trailing[1])) + 1
-                        return self._typed(end, is_comma=False)
-                if trailing or "truncated" not in str(error):  # truncated: inside an event, so try an earlier cut
+                if trailing := _TRAILING.search(str(error)):
+                    return self._end_of_list(int(trailing[1]))
+                if "truncated" not in str(error):  # truncated: inside an event, so try an earlier cut
                     return None
+        return None
+
+    def _end_of_list(self, size: int) -> Chunk | None:
+        """Return the events of a list that ends in the next bytes, before other text; None if they do not decode."""
+        start = self.buffer.start - 1
+        with suppress(*_UNREADABLE):
+            return self._typed(self.buffer.data.rfind(b"]", start, start + size) + 1, is_comma=False)
         return None
 
     def _typed(self, end: int, *, is_comma: bool) -> Chunk:

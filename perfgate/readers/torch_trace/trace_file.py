@@ -141,7 +141,10 @@ class TraceFile(Struct):
             if keep and size < _MAX_KEPT:
                 kept.append(token)
                 size += len(token)
-            depth += (token in (b"{", b"[")) - (token in (b"}", b"]"))
+            if token in (b"{", b"["):
+                depth += 1
+            elif token in (b"}", b"]"):
+                depth -= 1
             if not token or (depth <= 0 and not _SPACE.fullmatch(token)):
                 return b"".join(kept).strip(b" \t\r\n,:")
 
@@ -183,8 +186,7 @@ class TraceFile(Struct):
 
     def _fault(self, severity: Severity, what: str, line: int | None = None) -> None:
         """Keep a problem, here if no line is given."""
-        detail = ""
-        self.faults.append((severity, what, line or self.buffer.line, detail))
+        self.faults.append((severity, what, line or self.buffer.line, ""))
 
 
 class PartsElsewhere:

@@ -114,7 +114,8 @@ class Work:
         kinds: dict[str, list[int]] = defaultdict(list)
         for index in np.unique(name[is_copy]).tolist():
             found = _KIND.search(self._make.tables.device.names.texts[index])
-            kinds["to".join(found.groups()).replace("M", "H") if found else "other"].append(index)
+            kind = f"{found[1]}to{found[2]}".replace("M", "H") if found else "other"
+            kinds[kind].append(index)
         return {kind: is_copy & np.isin(name, names) for kind, names in kinds.items()}
 
     def _of_collectives(self) -> Iterator[Series]:

@@ -89,16 +89,19 @@ class _Log:
 def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
     """Yield the records; behind a damaged or cut piece, which is reported, nothing is read."""
     begun: list[bytes] = []  # the pieces of the open record
+    size = 0
     try:
         for kind, piece in _pieces(stream):
             if kind in (_WHOLE, _FIRST):
-                begun = [piece]
-            elif begun:
-                begun.append(piece)
-            if sum(map(len, begun)) > run.file.limits.document_bytes:
+                begun, size = [], 0
+            elif not begun:
+                continue  # the rest of a record whose beginning is missing
+            begun.append(piece)
+            size += len(piece)
+            if size > run.file.limits.document_bytes:
                 run.say("error", run.file.limits.beyond("document_bytes", "a record is larger"))
                 return
-            if kind in (_WHOLE, _LAST) and begun:
+            if kind in (_WHOLE, _LAST):
                 yield b"".join(begun)
                 begun = []
         if begun:
