@@ -37,8 +37,8 @@ def command(options: CommandOptions, workflows: str) -> int:
     Example: perfgate attack main-1.log main-2.log
     """
     working, tries, count, problems = attack(options, workflows)
-    code = complain(problems)
-    code = 1 if working else code
+    complained = complain(problems)
+    code = 1 if working else complained
     say([f"{one.what}: {one.at}" for one in working])
     rules = f"{plural(tries, 'attack')} on rules, " if options.runs else "no run given, so no rule was attacked; "
     say([f"{len(working)} would work: {rules}{plural(count, 'workflow')} read (exit {code})"])

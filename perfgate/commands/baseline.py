@@ -182,7 +182,9 @@ def verify(baselines: str) -> int:
 
     lines, problems = listing.verify(baselines)
     count, damaged = history.verify(open_store(baselines))
-    say([*lines, *([f"{plural(count, 'run')} in the history"] if count or damaged else [])])
+    if count or damaged:
+        lines.append(f"{plural(count, 'run')} in the history")
+    say(lines)
     return complain(list(dict.fromkeys([*problems, *damaged])))
 
 

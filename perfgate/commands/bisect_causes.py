@@ -67,14 +67,15 @@ class Neighbours(Struct, frozen=True):
         """Return the runs to compare, base and new: from pairs of the two items, or else those of each item."""
         # Without the pairs that were made only for the cause: `self.pairs` has those.
         searched = [one for one in self.folder.searched if one.skipped is None]
-        good, bad = ([one for one in searched if one.position == at][-MOST_PAIRS:] for at in (self.good, self.bad))
+        good = [one for one in searched if one.position == self.good][-MOST_PAIRS:]
+        bad = [one for one in searched if one.position == self.bad][-MOST_PAIRS:]
         if not self.is_paired:
             return self._read(good, ""), self._read(bad, "")
-        # Without pairs of the two, pairs with the first item are next best, because both sides saw the same machine.
-        pairs = self.pairs[-MOST_PAIRS:] or (bad if self.is_alone else [])
+        pairs = self.pairs[-MOST_PAIRS:]
         if not pairs and not self.is_alone:  # then each item by itself, as the new side of its pairs
             return self._read(good, "new"), self._read(bad, "new")
-        read = [(self._read([one], "base"), self._read([one], "new")) for one in pairs]
+        # Without pairs of the two, pairs with the first item are next best, because both sides saw the same machine.
+        read = [(self._read([pair], "base"), self._read([pair], "new")) for pair in pairs or bad]
         whole = [sides for sides in read if len(sides[0]) == len(sides[1])]  # a side may be unreadable
         return [run for base, _ in whole for run in base], [run for _, new in whole for run in new]
 

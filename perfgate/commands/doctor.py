@@ -58,8 +58,11 @@ def qualify(baselines: str, tell: Tell, *, renew: bool) -> QualificationReport:
     idle = snapshot(_ROOT, time.monotonic())
     time.sleep(_IDLE_S)
     used, cpus = used_processors(idle, snapshot(_ROOT, time.monotonic())) or 0.0, os.cpu_count() or 1
-    disturbed = f"other programs use {used:.1f} of {cpus} processors" if used > _BUSY * cpus else ""
-    disturbed = "other programs use a GPU" if before.get(TENANTS) else disturbed
+    disturbed = ""
+    if before.get(TENANTS):
+        disturbed = "other programs use a GPU"
+    elif used > _BUSY * cpus:
+        disturbed = f"other programs use {used:.1f} of {cpus} processors"
     try:
         with ExitStack() as stack:
             probes: list[Round] = [stack.enter_context(host_probe(allowed_cpus() or ()))]
@@ -68,12 +71,14 @@ def qualify(baselines: str, tell: Tell, *, renew: bool) -> QualificationReport:
                 stack.callback(nvml.nvmlShutdown)
             cards, why = card_probes(nvml)
             probes += cards
-            notes += [why] if why else []
+            if why:
+                notes.append(why)
             figures = measure(probes, _SECONDS)
             facts = machine_facts()[0]  # now: only a card that just worked shows the speed of its link
     except (OSError, RuntimeError) as error:  # also of CUDA
         raise Refused(f"the machine could not be measured: {str(error).splitlines()[0]}", 3) from None
-    facts |= {TENANTS: before[TENANTS]} if TENANTS in before else {}  # without this process
+    if TENANTS in before:
+        facts[TENANTS] = before[TENANTS]  # without this process
     found = qualification(facts, figures, f"{now():%Y-%m-%dT%H:%M:%SZ}", renew)
     known, problems = known_runners(store, facts)
     changes = runner_changes(known, found)

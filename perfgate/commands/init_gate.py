@@ -201,7 +201,8 @@ def refuse_existing(choices: InitChoices) -> str:
     """
     place = ci_file(choices.ci).place
     there = [f"{folder}/ has {names}" for folder in (RULES, BASELINES) if (names := _names(folder))]
-    there += [f"{place} exists"] if os.path.lexists(place) else []
+    if os.path.lexists(place):
+        there.append(f"{place} exists")
     step = (
         "move them away; `perfgate init --add METRIC RUN...` adds a rule to them, and `--dry-run` prints what init"
         " would write without them"

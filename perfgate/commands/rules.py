@@ -161,8 +161,9 @@ def check_rules(paths: Sequence[str], baselines: str) -> tuple[list[str], list[P
     for file in WORKING_TREE.mapping_files(paths):
         found = parse_mappings([file])
         problems += found.problems
-        parts = [plural(len(found.mappings), "mapping"), *(["a command"] if found.command else [])]
-        lines += [] if found.problems else [f"{file[0]}: {', '.join(parts)}"]
+        if not found.problems:
+            command = ", a command" if found.command else ""
+            lines.append(f"{file[0]}: {plural(len(found.mappings), 'mapping')}{command}")
     return lines, problems
 
 
