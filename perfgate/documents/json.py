@@ -132,15 +132,17 @@ def _parsed(document: JsonDocument, limits: Limits, noted: _Noted) -> JsonDocume
     numbers: Any = {"parse_float": noted.decimal, "parse_int": noted.integer} if HUGE.search(text) else {}
     try:
         data = json.loads(text, object_pairs_hook=noted.unique, parse_constant=noted.decimal, **numbers)
+        if not _within(data, limits.depth):
+            return _too_deep(document, limits)
+        if _SURROGATE.search(text):
+            json.dumps(data, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         cut = error.msg.startswith("Unterminated string") or not text[error.pos :].strip()
         message = "the JSON document is cut off" if cut else f"this is not JSON: {error.msg}"
         return _refused(document, message, error.pos)
     except RecursionError:
         return _too_deep(document, limits)
-    if not _within(data, limits.depth):
-        return _too_deep(document, limits)
-    if _SURROGATE.search(text) and not _encodable(data):
+    except UnicodeEncodeError:
         return _refused(document, "a string has half a surrogate pair")
     return replace(document, data=data)
 
@@ -159,15 +161,6 @@ def _too_deep(document: JsonDocument, limits: Limits) -> JsonDocument:
         if depth > limits.depth:
             break
     return _refused(document, limits.beyond("depth", "lists and objects are nested deeper"), offset)
-
-
-def _encodable(data: object) -> bool:
-    """Return whether all texts can be written as UTF-8: none has half a surrogate pair."""
-    try:
-        json.dumps(data, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _within(data: object, max_depth: int) -> bool:

@@ -75,11 +75,6 @@ class YamlDocument(Struct):
         excerpt = f"    {visible}\n    {' ' * (column - start - 1)}{marks}" if text else None
         return Problem("error", message, Location(self.name, line, column), excerpt=excerpt)
 
-    def excerpt(self, path: Path) -> str:
-        """Return the text of the line from the beginning of the value."""
-        place = self.values.get(path)
-        return place.rest if place else ""
-
     def value(self, path: Path) -> Any:
         """Return the value at a path that exists."""
         found = self.data
@@ -96,13 +91,15 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT, *, loader: A
     """Read one YAML file; everything wrong with it is in `problems`, with line and column."""
     document = YamlDocument(name)
     if len(data) > limits.rule_bytes:
-        document.problems.append(_problem(name, limits.beyond("rule_bytes", "this rule file is larger")))
+        document.problems.append(
+            Problem("error", limits.beyond("rule_bytes", "this rule file is larger"), Location(name))
+        )
         return document
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        document.problems.append(_problem(name, "is not UTF-8 text: save it as UTF-8", line, 1))
+        document.problems.append(Problem("error", "is not UTF-8 text: save it as UTF-8", Location(name, line, 1)))
         return document
     document.lines = text.splitlines()
     try:
@@ -110,7 +107,8 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT, *, loader: A
     except _BeyondLimit:
         pass  # the problem is in the document
     except RecursionError:  # only if a user raised the limit
-        document.problems.append(_problem(document.name, "is nested too deep for this Python: lower rule_depth", 1, 1))
+        message = "is nested too deep for this Python: lower rule_depth"
+        document.problems.append(Problem("error", message, Location(name, 1, 1)))
     except yaml.MarkedYAMLError as error:
         if error.problem == _NESTED_TOO_DEEP:
             return load_document(name, data, limits, loader=yaml.SafeLoader)  # so that `rule_depth` refuses it
@@ -132,10 +130,6 @@ def _character_problem(document: YamlDocument, text: str, character: int | str) 
     before = text[: max(0, text.find(chr(code)))]  # PyYAML counts bytes or characters, depending on its build
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     return document.underlined(f"has a character that YAML does not allow (U+{code:04X})", line, column, 1)
-
-
-def _problem(name: str, message: str, line: int | None = None, column: int | None = None) -> Problem:
-    return Problem("error", message, Location(name, line, column))
 
 
 class _Builder(Struct):

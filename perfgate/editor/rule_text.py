@@ -114,6 +114,8 @@ def hint(name: str, text: str, line: int, column: int) -> Hint | None:
 
 
 OfferKind = Literal["metric", "statistic", "comparator", "unit", "reference", "rank", "word"]
+#: Words that can be offered, their kind and their meaning.
+_Words = tuple[str, OfferKind, str]
 #: A name that is tried in place of any metric. It must not be a unit or another word of the language.
 _ANY_METRIC = "metric"
 #: The begun word at the end of a text, a metric that needs no quotes, and the quoted and plain words of a text.
@@ -132,7 +134,7 @@ def _rank_words(name: str) -> tuple[str, str]:
 
 
 #: Words with their kind and meaning, the most used ones first; also the rest of words whose begin was typed.
-_WORDS: tuple[tuple[str, OfferKind, str], ...] = (
+_WORDS: tuple[_Words, ...] = (
     ("under", "comparator", "a limit: below this value"),
     ("at most", "comparator", "a limit: this value or less"),
     ("over", "comparator", "a limit: above this value"),
@@ -181,15 +183,16 @@ def written_before(text: str, line: int, column: int) -> Written | None:
     """Return the part of the sentence or expression before a place; None for a place outside of both."""
     lines = text.splitlines()
     before = lines[line][:column] if line < len(lines) else ""
-    kinds: dict[str, Literal["sentence", "expression"]] = {"rules": "sentence", "metrics": "expression"}
-    kind = kinds.get(_section(lines, line))
-    found = (_BEFORE_SENTENCE if kind == "sentence" else _BEFORE_EXPRESSION).match(before) if kind else None
-    if kind is None or found is None or len(before) > _LONGEST:
+    section = _section(lines, line)
+    if section not in ("rules", "metrics") or len(before) > _LONGEST:
         return None
+    found = (_BEFORE_SENTENCE if section == "rules" else _BEFORE_EXPRESSION).match(before)
+    if found is None or (section == "rules" and not found[1] and _OTHER_FIELD.match(before, found.end())):
+        return None  # the latter is `- id: ...`
     rest = before[found.end() :]
-    if kind == "sentence" and not found[1] and _OTHER_FIELD.match(rest):
-        return None  # `- id: ...`
-    return Written(kind, rest.replace("''", "'") if found[1] == "'" else rest, found.end())  # YAML doubles a quote
+    if found[1] == "'":
+        rest = rest.replace("''", "'")  # YAML doubles a quote
+    return Written("sentence" if section == "rules" else "expression", rest, found.end())
 
 
 def _section(lines: list[str], line: int) -> str:
@@ -229,11 +232,8 @@ def offers(text: str, line: int, column: int, stored: StoredMetrics | None = Non
     return [offer for offer in found if offer.text.startswith(begun)] or found
 
 
-def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Iterator[tuple[str, OfferKind, str]]:
-    """Yield the text, kind and meaning of the words that can follow `before`: what is written but its begun word.
-
-    `metrics`: the known metrics, with their units or definitions.
-    """
+def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Iterator[_Words]:
+    """Yield the words that can follow `before`: what is written but its begun word. `metrics`: see `_metrics`."""
     if before.split() == ["the", "largest"]:
         yield from ((name, "word", "a condition of the sweep") for name in sorted(CONDITIONS))
     elif can_begin(written, f"{before}{_ANY_METRIC}"):
@@ -247,9 +247,7 @@ def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Itera
         yield from _fitting_in_sentence(written, before, metrics)
 
 
-def _fitting_in_sentence(
-    written: Written, before: str, metrics: Mapping[str, str]
-) -> Iterator[tuple[str, OfferKind, str]]:
+def _fitting_in_sentence(written: Written, before: str, metrics: Mapping[str, str]) -> Iterator[_Words]:
     """Yield what `_fitting` does, in a sentence where no metric can follow."""
     counts = [name for name in metrics if name.startswith("work.") and can_begin(written, before + name)]
     yield from ((name, "metric", metrics[name]) for name in counts)  # `no more work.syncs`

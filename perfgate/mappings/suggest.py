@@ -115,15 +115,14 @@ def _table_records(lines: list[str], delimiter: str, least: int) -> list[dict[st
     if len(header) < 2 or len({*header}) < len(header) or not all(map(_HEADER.fullmatch, named)):
         return []
     # [] is a line between rows, such as `---`; None is a row with an open quote.
-    rows = [cells for cells in (cells_between(line, delimiter) for line in lines) if cells != []]
-    if all(number(cell) is None for row in rows[1:3] for cell in row or ()):
+    rows = [cells or [] for cells in (cells_between(line, delimiter) for line in lines) if cells != []]
+    if all(number(cell) is None for row in rows[1:3] for cell in row):
         return []  # a title, and more text below it
-    records = [dict(zip(header, row, strict=True)) for row in rows if row and len(row) == len(header)]
-    first = rows[:_FIRST_LINES]
-    fitting = [row for row in first if row and len(row) == len(header)]
-    if len(fitting) < max(least, _MOSTLY * len(first)):
+    widths = [len(row) for row in rows[:_FIRST_LINES]]
+    if widths.count(len(header)) < max(least, _MOSTLY * len(widths)):
         return []
-    return [{key: cell for key, cell in row.items() if key and cell.strip()} for row in records[1:]]
+    records = [dict(zip(header, row, strict=True)) for row in rows[1:] if len(row) == len(header)]
+    return [{key: cell for key, cell in row.items() if key and cell.strip()} for row in records]
 
 
 def _yaml(draft: MappingDraft, files: str) -> list[str]:

@@ -19,6 +19,7 @@ from perfgate.core.file_mappings import FieldPath, FileMapping
 from perfgate.mappings.line_patterns import LineMatch
 from perfgate.mappings.paths import used_paths
 from perfgate.mappings.record_source import Record
+from perfgate.mappings.units import IN_VALUE
 from perfgate.readers.alike_lines import AlikeLines
 from perfgate.readers.builder import RunBuilder
 from perfgate.readers.runs import Runs
@@ -134,10 +135,9 @@ class UsualRecords:
         return (
             mapping.commit is None
             and not (mapping.records and mapping.records.names)
-            and all(path is not None and len(path.steps) == 1 and not path.is_from_top for path in paths)
-            and all(isinstance(path.steps[0], str) for path in paths if path is not None)
-            and not any(metric.name.fields or metric.unit.fields for metric in mapping.metrics)
-            and not any(metric.unit.text == "in-value" for metric in mapping.metrics)
+            and all(path and len(path.steps) == 1 and not path.is_from_top for path in paths)
+            and all(isinstance(path.steps[0], str) for path in paths if path)
+            and not any(one.name.fields or one.unit.fields or one.unit.text == IN_VALUE for one in mapping.metrics)
         )
 
     def add(self, data: Any, line: int, last_step: int) -> int | None:

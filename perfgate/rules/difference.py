@@ -13,7 +13,7 @@ from perfgate.core import ChangeKind, Location, PolicyChange
 from perfgate.core.file_mappings import FileMapping
 from perfgate.core.wording import shell_text
 from perfgate.rules.model_section import TrainedModel
-from perfgate.rules.ruleset import AtWorst, Condition, Rule, Ruleset, Settings
+from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, Settings
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 
 #: One difference between two rules: its effect, and words for it.
@@ -245,26 +245,19 @@ def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
 
 def _of_conditions(old: Rule, new: Rule) -> Iterator[Detail]:
     """Compare `when`, `expect_fail`, `quarantine` and `better`."""
-    if set(old.when) != set(new.when):
-        yield _of_when(set(old.when), set(new.when))
-    for words, before, after in (
+    before, after = set(old.when), set(new.when)
+    if before != after:
+        is_looser, is_tighter = before < after, after < before  # with more conditions, a rule is judged less often
+        kind = _kind(is_looser=is_looser) if is_looser or is_tighter else "changes"
+        sides = " → ".join(" and ".join(sorted(map(str, when))) or "always" for when in (before, after))
+        yield kind, f"when {sides}"
+    for words, one, other in (
         ("expected to fail", old.expect_fail, new.expect_fail),
         ("quarantined", old.quarantine, new.quarantine),
     ):
-        if before != after:
-            first, last = (dated.until if dated else date.min for dated in (before, after))
+        if one != other:
+            first, last = (dated.until if dated else date.min for dated in (one, other))
             sides = " → ".join("never" if until == date.min else str(until) for until in (first, last))
             yield _kind(is_looser=last > first), f"{words} until {sides}"
     if old.better != new.better:
         yield "changes", f"better {old.better or 'default'} → {new.better or 'default'}"
-
-
-def _of_when(old: set[Condition], new: set[Condition]) -> Detail:
-    """Compare the conditions under which a rule is judged: with more of them, it is judged less often."""
-    kind: ChangeKind = "changes"
-    if old < new:
-        kind = "loosens"
-    elif new < old:
-        kind = "tightens"
-    before, after = (" and ".join(sorted(map(str, when))) or "always" for when in (old, new))
-    return kind, f"when {before} → {after}"

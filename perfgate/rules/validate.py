@@ -245,7 +245,8 @@ def _nearest(key: str, known: Iterable[str]) -> str | None:
 
 def _advice(document: YamlDocument, error: Violation, path: Path) -> str:
     """Return advice if YAML read the sentence of a rule as something else; empty otherwise."""
-    found, rest = error.instance, document.excerpt(path).lstrip()
+    found, place = error.instance, document.values.get(path)
+    rest = place.rest.lstrip() if place else ""
     if path[:1] != ("rules",) or not (len(path) == 2 or path[-1] == "assert") or isinstance(found, str):
         return ""
     if rest[:1] == "#":
