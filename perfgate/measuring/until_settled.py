@@ -151,10 +151,10 @@ def until_settled(
     report, fault, said = None, None, None
     unjudged: Sequence[Path] = ()
     facts = noted_facts(options, "before")
-    for number, spent in _numbers(options, noun, tell):
+    for number, left in _numbers(options, noun, tell):
         head = f"{noun} {number} of at most {options.most_runs}"
         try:
-            with _watched(options, head, number, spent):
+            with options.watch(head, left) if options.watch else nullcontext():
                 paths = measure(number)
             facts |= noted_facts(options, "after")
             if options.stop == "unless-suspect" and 1 < number < options.most_runs:
@@ -184,32 +184,25 @@ def until_settled(
     return with_problems(report, [Problem("error", fault, Location(shown_path(options.keep)))])
 
 
-def _numbers(options: MeasuringOptions, noun: str, tell: Tell) -> Iterator[tuple[int, float]]:
-    """Yield the number of each run, with the seconds that all before took, until runs or time are used up."""
+def _numbers(options: MeasuringOptions, noun: str, tell: Tell) -> Iterator[tuple[int, float | None]]:
+    """Yield the number of each run until runs or time are used up.
+
+    With it come the seconds that this run and all later ones take at most, if that is known.
+    """
     began = time.monotonic()
     spent = longest = 0.0
     for number in range(1, options.most_runs + 1):
         now = time.monotonic() - began
         longest, spent = max(longest, now - spent), now
-        if options.time_budget is not None and number > 1 and spent + longest > options.time_budget:
-            tell(f"{noun} {number} would exceed the time budget of {options.time_budget:g} s")
-            return
-        yield number, spent
-
-
-def _watched(options: MeasuringOptions, head: str, number: int, spent: float) -> AbstractContextManager[None]:
-    """Show that a run is being made, with the seconds that it and all later ones take at most, if they are known.
-
-    `spent`: the seconds that the runs before `number` took.
-    """
-    if options.watch is None:
-        return nullcontext()
-    left = []
-    if number > 1:
-        left.append(spent / (number - 1) * (options.most_runs - number + 1))
-    if options.time_budget is not None:
-        left.append(max(options.time_budget - spent, 0.0))
-    return options.watch(head, min(left, default=None))
+        left = []
+        if number > 1:
+            left.append(spent / (number - 1) * (options.most_runs - number + 1))
+        if options.time_budget is not None:
+            if number > 1 and spent + longest > options.time_budget:
+                tell(f"{noun} {number} would exceed the time budget of {options.time_budget:g} s")
+                return
+            left.append(max(options.time_budget - spent, 0.0))
+        yield number, min(left, default=None)
 
 
 def is_open(verdict: Verdict) -> bool:
