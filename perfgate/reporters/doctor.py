@@ -165,7 +165,7 @@ def _need(need: RuleNeed) -> str:
 
 
 def _summary(found: Examination) -> str:
-    missed = sum(not need.is_met for need in found.needs)
+    missed = len([need for need in found.needs if not need.is_met])
     if missed:
         return f"TOO NOISY for {plural(missed, 'rule')} (exit 3)"
     if not found.is_compared:

@@ -9,6 +9,7 @@ lines because the axis does not begin at 0, and a bar would have a length withou
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
@@ -133,9 +134,8 @@ def _fenced(verdict: Verdict, runs: Sequence[RunEstimate]) -> list[str]:
     if verdict.base is not None and verdict.base.estimate is not None and verdict.tolerance is not None:
         worse = -verdict.tolerance if verdict.better == "higher" else verdict.tolerance
         limits.append(verdict.base.estimate * (1 + worse))
-    first_new = sum(run.side == "base" for run in runs)
-    # The runs of each side are counted from 1: `base 1`, `base 2`, `new 1`.
-    names = ", ".join(f'"{run.side} {1 + (i if i < first_new else i - first_new)}"' for i, run in enumerate(runs))
+    counts = {"base": itertools.count(1), "new": itertools.count(1)}  # `base 1`, `base 2`, `new 1`
+    names = ", ".join(f'"{run.side} {next(counts[run.side])}"' for run in runs)
     drawn = [values, *([limit] * len(runs) for limit in limits)]
     lines = [[format_number(value / unit.factor) for value in line] for line in drawn]
     low, high = min(*values, *limits), max(*values, *limits)

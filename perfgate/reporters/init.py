@@ -113,9 +113,11 @@ def _cells(rule: ProposedRule) -> list[str]:
     fails = "unknown" if rule.fails_from is None else format_change(rule.fails_from)
     if rule.fails_from == 0:
         fails = f"any beyond {rule.tolerance}%" if rule.tolerance else "any"
+    noise = "none" if rule.noise is None else f"{100 * rule.noise:.2g}%"
     if rule.purpose == "input":
         fails = ""
-    noise = "" if rule.purpose in ("budget", "input") else "none" if rule.noise is None else f"{100 * rule.noise:.2g}%"
+    if rule.purpose in ("budget", "input"):
+        noise = ""
     return [rule.subject, rule.asks, fails, noise, "warns" if rule.warns else _PURPOSES.get(rule.purpose, "")]
 
 

@@ -158,8 +158,8 @@ def _cause(group: CauseGroup) -> str:
 
 
 def _folded(summary: str, head: Sequence[str], rows: Sequence[str], *, is_open: bool = False) -> Section:
-    opened = f"<details{' open' * is_open}><summary>{summary}</summary>"
-    return Section((opened, "", *head), rows, ("", "</details>", ""))
+    opened = "<details open>" if is_open else "<details>"
+    return Section((f"{opened}<summary>{summary}</summary>", "", *head), rows, ("", "</details>", ""))
 
 
 def _row(verdict: Verdict) -> str:
@@ -171,8 +171,9 @@ def _row(verdict: Verdict) -> str:
         notes.append(f"<br>**next:** {answer.next_step(verdict.next_step, prose, code)}")
     if answer.needs_attention(verdict) and verdict.why:
         notes.append(f"<br>{prose(verdict.why)}")
+    quarantined = " (quarantined)" if verdict.is_quarantined else ""
     cells = (
-        f"{answer.SIGNS[verdict.outcome]} {verdict.outcome}{' (quarantined)' * verdict.is_quarantined}",
+        f"{answer.SIGNS[verdict.outcome]} {verdict.outcome}{quarantined}",
         code(numbers.what(verdict)) + "".join(notes),
         "<br>".join(map(prose, numbers.measured(verdict))),
         prose(numbers.allowed(verdict)),

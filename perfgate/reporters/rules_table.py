@@ -83,8 +83,9 @@ def _rows(page: Page, table: RulesTable) -> None:
 def _cells(proof: Proof, plan: Plan | None, *, ascii_only: bool) -> tuple[str, str, str, str]:
     """Return the cells of a row: the rule, the change or the value that fails, the proof, and the data it needs."""
     sign, words, colour = _STATES[proof.state]
-    # Without signs, capitals mark the rules that must change.
-    state = (words.upper() if "red" in colour else words) if ascii_only else sign + words
+    state = sign + words
+    if ascii_only:  # without signs, capitals mark the rules that must change
+        state = words.upper() if "red" in colour else words
     rule = f"{series_name(proof.metric, proof.labels, proof.statistic)} {proof.asks}".rstrip()
     sees = needs = ""
     if plan is not None and plan.fails_from is not None:
@@ -118,7 +119,7 @@ def _summary(proofs: Sequence[Proof], exit_code: int) -> str:
     """Return how many clauses are in each state, and how many would not report that their metric is missing."""
     found = [proof.state for proof in proofs]
     counts = [f"{found.count(state)} {words}" for state, (_, words, _) in _STATES.items() if state in found]
-    absences = sum(not proof.misses for proof in proofs)
+    absences = len([proof for proof in proofs if not proof.misses])
     counts += [f"{plural(absences, 'missing metric')} not noticed"] if absences else []
     return f"{'FAIL' if exit_code else 'PASS'}  {', '.join(counts)} (exit {exit_code})"
 

@@ -173,7 +173,8 @@ def round_ratios(low: float, high: float, most: int) -> list[float]:
     """Return at most `most` + 1 round numbers from `low` to `high`, for a logarithmic axis."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for factors in _DECADES:
-        found = [one for power in decades for factor in factors if low <= (one := factor * 10.0**power) <= high]
+        numbers = [factor * 10.0**power for power in decades for factor in factors]
+        found = [number for number in numbers if low <= number <= high]
         if len(found) <= most + 1:
             break
     else:  # one number for each decade is still too many

@@ -107,9 +107,9 @@ def _write_verdicts(page: Page, verdicts: Sequence[Verdict], *, verbose: bool) -
         room -= len(shown)
     if room < 0:
         page.paragraph(LEFT_OUT.format(plural(-room, "more verdict")))
-    # Each row of an undecided verdict would say the same.
-    open_ones = [verdict for verdict in verdicts if verdict.outcome == "undecided" and not verbose]
-    for step in dict.fromkeys(answer.next_step(verdict.next_step) for verdict in open_ones):
+    # Each row of an undecided verdict would say the same; with `verbose`, each has its details.
+    undecided = [] if verbose else [verdict for verdict in verdicts if verdict.outcome == "undecided"]
+    for step in dict.fromkeys(answer.next_step(verdict.next_step) for verdict in undecided):
         page.paragraph(f"→ {step}", "bold")
 
 

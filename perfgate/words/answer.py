@@ -238,10 +238,8 @@ def unruled(report: Report) -> list[str]:
 
 def unknown_facts(report: Report) -> list[str]:
     """Return a line about the facts that no side knows; empty if all are known, or no change needs attention."""
-    for verdict in report.verdicts if report.unknown_facts else ():
-        if verdict.kind == "change" and shows_notes(verdict):
-            return [f"unknown on both sides: {', '.join(report.unknown_facts)}"]
-    return []
+    has_doubt = any(verdict.kind == "change" and shows_notes(verdict) for verdict in report.verdicts)
+    return [f"unknown on both sides: {', '.join(report.unknown_facts)}"] if has_doubt and report.unknown_facts else []
 
 
 def what_else(report: Report) -> str:

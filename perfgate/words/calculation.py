@@ -46,7 +46,8 @@ def calculation(verdict: Verdict) -> Iterator[str]:
 def _change(verdict: Verdict) -> Iterator[str]:
     """Yield the change as the logarithm of a ratio, the noise, and each bound beside its edge."""
     base, new = (side.estimate if side else None for side in (verdict.base, verdict.new))
-    yield from (line for side in ("base", "new") if (line := _runs(verdict, side)))
+    yield from _runs(verdict, "base")
+    yield from _runs(verdict, "new")
     found = verdict.calculation
     if found is None or not found.comparisons:
         yield _without_comparisons(verdict, base, new)
@@ -66,7 +67,8 @@ def _change(verdict: Verdict) -> Iterator[str]:
         yield f"noise between runs: {100 * verdict.noise.deviation:.3g}%, from {runs} ({verdict.noise.source})"
     for comparison in found.comparisons:
         edge = math.expm1(comparison.edge)
-        shown = f"ln(1 {'+' if edge > 0 else '-'} {abs(edge):.6g}) = {comparison.edge:.6g}" if edge else "0"
+        sign, *size = f"{edge:+.6g}"
+        shown = f"ln(1 {sign} {''.join(size)}) = {comparison.edge:.6g}" if edge else "0"
         yield from _compared(comparison, f"{format_number(100 * abs(edge), 4)}%", shown)
 
 
@@ -84,21 +86,22 @@ def _without_comparisons(verdict: Verdict, base: float | None, new: float | None
     return f"without noise: {value_text(base, verdict)} → {value_text(new, verdict)}, {change}{allowed}"
 
 
-def _runs(verdict: Verdict, side: str) -> str:
-    """Return the values of the runs of a side, and their mean."""
+def _runs(verdict: Verdict, side: str) -> Iterator[str]:
+    """Yield the values of the runs of a side, and their mean, if they are known."""
     values = [run.estimate for run in verdict.runs if run.side == side and run.estimate is not None]
     estimates = {name: found.estimate for name, found in (("base", verdict.base), ("new", verdict.new)) if found}
     known = [estimate for estimate in estimates.values() if estimate is not None]
     mean = estimates.get(side)
     if not values or mean is None:
-        return ""
+        return
     unit = unit_for(max(known, key=abs), verdict)  # the same for both sides
     shown = listed([f"{value / unit.factor:.7g}" for value in values], _MOST_RUNS)
     if len(values) == 1:
-        return f"{side}: {shown} {unit.symbol}"
+        yield f"{side}: {shown} {unit.symbol}"
+        return
     has_ratio = all(run.estimate is None or run.estimate > 0 for run in verdict.runs)
     kind = "geometric mean" if verdict.kind == "change" and has_ratio else "mean"
-    return f"{side}: {shown}; {kind} {mean / unit.factor:.7g} {unit.symbol}"
+    yield f"{side}: {shown}; {kind} {mean / unit.factor:.7g} {unit.symbol}"
 
 
 def _compared(comparison: Comparison, edge: str, shown: str) -> Iterator[str]:
@@ -119,8 +122,7 @@ def _compared(comparison: Comparison, edge: str, shown: str) -> Iterator[str]:
 
 def _limit(verdict: Verdict, new: Estimate, estimate: float) -> Iterator[str]:
     """Yield the share of values beyond the bound with its Clopper-Pearson interval, or the bounds of the estimate."""
-    if line := _runs(verdict, "new"):
-        yield line
+    yield from _runs(verdict, "new")
     bound = f"{verdict.comparator} {value_text(verdict.bound, verdict)}"
     share, allowed, found = verdict.share, verdict.allowed_share, verdict.calculation
     if share is not None and share.estimate is not None and allowed is not None and share.n_effective is not None:

@@ -55,7 +55,8 @@ def details(event: HistoryEvent, line: CommitLine | None) -> Iterator[str]:
     """Yield the sentences below the headline; `line` has the commits of the branch, with authors and subjects."""
     rows = in_order(event)
     shown = [f"{one.name} {interval(one)}" for one in rows[:_NAMED]]
-    if is_worse(event) and (better := sum(one.worse is False for one in rows[_NAMED:])):
+    better = len([change for change in rows[_NAMED:] if change.worse is False])
+    if better and is_worse(event):
         shown.append(f"{plural(better, 'metric')} became better")
     yield ", ".join(shown)
     yield where(event)

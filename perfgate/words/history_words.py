@@ -121,9 +121,9 @@ def search(series: HistorySeries) -> str | None:
     return None
 
 
-def interval(change: ChangePoint | EventChange) -> str:
+def interval(size: ChangePoint | EventChange) -> str:
     """Return the size of a change with its interval: `+7.1% (+6.0% to +8.1%)`."""
-    return f"{format_change(change.change)} ({format_change(change.low)} to {format_change(change.high)})"
+    return f"{format_change(size.change)} ({format_change(size.low)} to {format_change(size.high)})"
 
 
 def levels(change: HistoryChange, series: HistorySeries) -> str:
@@ -193,6 +193,6 @@ def rule_record(record: RuleRecord) -> str:
     which = ", ".join(f"{count} {kind}" for count, kind in kinds if count)
     rate = f"at most {format_number(100 * record.highest, 2)}%"
     text = f"wrong in {record.wrong} of {plural(record.known, 'check')}{f' ({which})' if which else ''}, {rate}"
-    return text + (
-        f"; {record.unknown} more {'is' if record.unknown == 1 else 'are'} not known" if record.unknown else ""
-    )
+    if not record.unknown:
+        return text
+    return f"{text}; {record.unknown} more {'is' if record.unknown == 1 else 'are'} not known"

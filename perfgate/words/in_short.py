@@ -144,7 +144,9 @@ def _size(verdict: Verdict) -> float:
     """Return a number that is larger for the worse of two verdicts about one metric."""
     if verdict.change is not None and verdict.change.estimate is not None:
         change = verdict.change.estimate
-        return abs(change) if verdict.two_sided else -change if verdict.better == "higher" else change
+        if verdict.two_sided:
+            return abs(change)
+        return -change if verdict.better == "higher" else change
     if verdict.new is None or verdict.new.estimate is None or not verdict.bound:
         return 0.0
     ratio = verdict.new.estimate / verdict.bound

@@ -40,7 +40,7 @@ def work_message(result: WorkResult) -> str:
         said.append(_said(result.grown, "more"))
     if result.shrunk:
         said.append(_said(result.shrunk, "less"))
-    equal = result.counts - sum(not one.varies for one in result.allowed)  # of use if no other count grew or shrank
+    equal = result.counts - len([count for count in result.allowed if not count.varies])
     if not said and equal > 0:
         said.append(f"each step does the same work ({plural(equal, 'equal count')})")
     if result.allowed:

@@ -102,7 +102,7 @@ def tree(report: CauseReport) -> TreePicture | None:
             used[place.parent] += widths[at]
         if levels[at] < _MOST_LEVELS and widths[at] > 0:
             boxes.append(_box(place, lefts[at] / widths[0], widths[at], widths[0], levels[at], marks.get(at)))
-    deeper = sum(level >= _MOST_LEVELS for level in levels)
+    deeper = len([level for level in levels if level >= _MOST_LEVELS])
     left_out = f"{plural(deeper, 'place')} below the lowest level are only in the table." if deeper else ""
     rows = tuple((level, _name(place), *_times(place)) for level, place in zip(levels, places, strict=True))
     return TreePicture(tuple(boxes), (min(max(levels), _MOST_LEVELS - 1) + 1) * _LEVEL, rows, left_out)
