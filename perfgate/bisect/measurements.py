@@ -35,8 +35,7 @@ class Measurement(Struct, frozen=True):
 
     `log_value` is the logarithm of the metric, or of its ratio to position 0 for pairs. `hours` is the time since the
     search began, `session` counts the interruptions before it, and `within` is the variance of `log_value` as estimated
-    within the run; 0 if that is unknown. Stored runs of an end are one measurement: the mean of `runs`, in the session
-    `STORED`.
+    within the run; 0 if unknown. Stored runs of an end are one measurement: the mean of `runs`, in session `STORED`.
     """
 
     position: int
@@ -139,8 +138,7 @@ class Prediction(Struct, frozen=True):
     """The expected value of a measurement now, from the level, the drift and the session.
 
     Its mean is `centre` - sum(`pull[c]` change_c) over the cells c of the changes, plus the changes that are at or
-    before its position: the larger the changes, the lower the level that the data show. `variance` is its variance for
-    known changes, with the noise.
+    before its position: the larger the changes, the lower the level. `variance` is for known changes, with the noise.
     """
 
     centre: float

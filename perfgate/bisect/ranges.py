@@ -62,8 +62,7 @@ def commit_range(good: str, bad: str) -> SearchedRange:
 def inside_merge(merge: Commit) -> SearchedRange | None:
     """Return the commits that a merge brought, and first the commit at which their branch began; None without any.
 
-    A branch may have merged main since then. So the first commit is the parent of the next one: each differs from the
-    one before it by its own change.
+    A branch may have merged main since then, so the first commit is the parent of the next one.
     """
     brought = _first_parents(f"{merge.sha}^1..{merge.sha}^2")
     if not brought:

@@ -19,8 +19,7 @@ from perfgate.bisect.posterior import Posterior, agreed_posterior
 from perfgate.core.causes import BisectOutcome
 from perfgate.stats.distributions import t_quantile
 
-#: Only the ends are measured until a change between them has this probability, or is excluded. Then the most
-#: informative position is next.
+#: Only the ends are measured until a change between them has this probability, or is excluded.
 _REPRODUCED = 0.6
 #: If the ends show no change, at most this part of the runs is used for them.
 _ENDS = 0.5
@@ -35,8 +34,7 @@ _THERE = 0.6
 #: A change is found if it is the largest one with this probability. To show which of two changes of similar size is
 #: larger would need many more runs, and both are answers.
 _LARGEST = 0.9
-#: The noise is known from this many degrees of freedom on. With fewer, the answer and the position before it are
-#: measured this many times.
+#: The noise is known from these degrees of freedom on; with fewer, the answer and the one before it need this many runs.
 _KNOWN, _VERIFIED = 14.0, 2
 #: The logarithm of the largest relative change that is shown: more may be too large for a number.
 _LARGEST_LOG = 700.0

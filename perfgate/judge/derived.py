@@ -54,8 +54,7 @@ def warmup_series(metric: str, series: Iterable[Series]) -> Iterator[Series]:
 
 
 SeriesByLabels = dict[tuple[tuple[str, str], ...], Series]
-#: The units of products, such as a rate times a time, and of ratios, such as bytes by a time, by the units of both
-#: sides.
+#: The units of products, such as a rate times a time, and of ratios, such as bytes by a time, by those of both sides.
 _PRODUCTS = {("1/s", "s"): "1", ("B/s", "s"): "B", ("FLOP/s", "s"): "FLOP", ("W", "s"): "J", ("1/J", "J"): "1"}
 _RATIOS = {
     ("1", "s"): "1/s",

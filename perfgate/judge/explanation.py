@@ -49,8 +49,7 @@ _INSIDE = {"step.kernel": "kernel.", "step.communication": "collective."}
 def explained_by(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> tuple[Share, ...]:
     """Return the parts that explain a change for the worse, largest first, at most MOST_PARTS.
 
-    Only parts whose own change is beyond noise at the rule's confidence are named. The parts of the largest part
-    follow, if there is room.
+    Only parts whose change is beyond noise at the rule's confidence are named. Those of the largest part follow.
     """
     if evidence.unit not in _ADDITIVE:
         return ()

@@ -46,13 +46,11 @@ def judge_change(
     Parameters
     ----------
     base, new
-        The runs: sequences of times, or of rates if higher is better, in order of time and in one unit, or single
-        numbers.
+        The runs: sequences of times (rates if higher is better) in order of time, in one unit, or single numbers.
     statistic
         The statistic of each run: `median`, `mean`, `p95`, ...
     tolerance, tolerance_absolute
-        The tolerated change, relative (.05 is 5 %) and in the unit of the values; with both, a change fails only
-        beyond both.
+        The tolerated change, relative (.05 is 5 %) and in the unit of the values; a failure exceeds both.
     at_worst, at_worst_absolute
         The change that must be excluded before the answer may be green: relative, and in the unit of the values. None
         is twice the tolerance of that kind.
@@ -160,8 +158,7 @@ def judge_limit(
     comparator
         `under` or `at most` for an upper bound, `over` or `at least` for a lower one.
     confidence
-        The confidence of the one-sided interval, between .5 and 1. The interval of one run does not include the noise
-        between runs.
+        The confidence of the one-sided interval, between .5 and 1. That of one run has no noise between runs.
     warmup
         `auto`, or the number of values to drop at the start of each run. `auto` drops nothing for `max`, `total` and
         `count`, which are facts about the whole run.

@@ -1,7 +1,6 @@
 """A whole report: its exit code and outcome, its geometric means, and the facts of the environment that differ.
 
-Only `with_outcome` gives a report its outcome and its exit code. `check`, `compare`, `report`, `run` and the comparison
-of two rule sources all call it.
+Only `with_outcome` gives a report its outcome and its exit code. All commands that make a report call it.
 """
 
 from __future__ import annotations

@@ -28,8 +28,7 @@ from perfgate.stats.margin import Margin
 
 #: With this many new runs a suspicion about one of many metrics is a failure.
 RUNS_TO_CONFIRM = 3
-#: The metrics of a glob are corrected for multiple comparisons if they are more than this, or the tolerance is narrower
-#: than NARROW.
+#: The metrics of a glob are corrected for multiple comparisons if they are more, or the tolerance is below NARROW.
 MOST_UNCORRECTED = 10
 NARROW = 0.03
 

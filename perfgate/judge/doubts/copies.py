@@ -110,8 +110,7 @@ def _equal_but_for_a_factor(one: FloatArray, other: FloatArray) -> BoolArray:
 def _bits_of_outlines(run: Run, other: Run) -> float | None:
     """Return the bits in which outlined metrics (kept without their values) of two runs agree; None if they differ.
 
-    An outline cannot be compared with a stored summary: such runs count as different. Otherwise the outlines of one run
-    alone add 0 bits.
+    An outline cannot be compared with a stored summary: such runs differ. Outlines of one run alone add 0 bits.
     """
     one, two = run.outlines, other.outlines
     if one is None or two is None:

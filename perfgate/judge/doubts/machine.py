@@ -45,8 +45,7 @@ _MOST_LOST = 0.99
 _PRESSURE = {f"machine.pressure.{kind}": f"pressure on {kind}" for kind in ("cpu", "memory", "io")}
 #: The names of these metrics, or how they begin.
 MACHINE_DOUBTS = (_CLOCK, *_LOST, *_PRESSURE)
-#: The possible values, by unit: clocks in Hz, and shares of the time, which rounding may make more than 1. Metrics with
-#: another mean are left out.
+#: The possible values, by unit: clocks in Hz, and shares of the time, which rounding may make more than 1.
 _POSSIBLE = {"1/s": (1e6, 1e11), "1": (0.0, 1.1)}
 #: The units whose values follow the speed of the machine, and whether a faster machine makes them larger.
 _FOLLOWS = {"s": False, "1/s": True, "B/s": True, "FLOP/s": True}

@@ -23,8 +23,7 @@ from perfgate.stats.steady import WarmUpRule, median, slow_start, steady_run
 
 #: A shorter warm-up is not doubted: the first steps compile and fill caches, for a time that varies.
 FEWEST_STEPS = 5
-#: With fewer pairs the start is not doubted: a burst at the start of one side would make up to 12 % of unchanged pairs
-#: suspect.
+#: With fewer pairs the start is not doubted: a burst at one start would make up to 12 % of unchanged pairs suspect.
 FEWEST_PAIRS = 3
 #: A warm-up has grown if it is this many times slower than any stretch of the same length, on both sides ...
 TIMES_MORE = 3.0
@@ -37,8 +36,7 @@ _BLIND = ("median", "p50")
 class _Start(Struct, frozen=True):
     """The start of a run: `relative` is the time of each step over that of a steady step, `dropped` the warm-up steps.
 
-    Three quarters of the warm-up steps are slower than a steady step by the share `slowdown` or more, so that a few
-    stalls are not a slow start.
+    Three quarters of the warm-up steps are slower than a steady step by `slowdown` or more: a few stalls do not count.
     """
 
     series: Series
@@ -55,8 +53,7 @@ class _Start(Struct, frozen=True):
 def start_doubts(new: Sequence[Members], base: Sequence[Members], method: Method, *, hides: bool) -> Iterator[Doubt]:
     """Yield the doubts about the start of the new runs; none for `max`, `total` and `count`, which drop no values.
 
-    `hides`: a dropped slow quarter may change the answer. It decides only if at least half of the new runs start so,
-    and no base run does.
+    `hides`: a dropped slow quarter may change the answer. It decides if half of the new runs and no base run have it.
     """
     if _may_be_long(new, method):
         yield from _grown_warmup(new, base, method)
