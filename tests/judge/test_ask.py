@@ -427,6 +427,8 @@ def test_a_change_since_the_anchor_is_asked_of_the_latest_runs() -> None:
     assert [one.value for one in asked.base.measures] == [9.0]
     assert [view.run for view in asked.base.views] == [anchor]
     assert [one.value for one in asked.new.measures] == [3.0, 4.0, 5.0, 6.0, 7.0]
+    asked = changed(ANCHOR, [new], [run_of(series("y", "s", [1.0]))], anchor=(anchor,))
+    assert [one.value for one in asked.new.measures] == [7.0]
 
 
 def test_each_rank_is_compared_with_the_anchor_by_its_own_runs() -> None:
