@@ -34,7 +34,7 @@ _THERE = 0.6
 #: A change is found if it is the largest one with this probability. To show which of two changes of similar size is
 #: larger would need many more runs, and both are answers.
 _LARGEST = 0.9
-#: The noise is known from these degrees of freedom on; with fewer, the answer and the one before it need this many runs.
+#: The noise is known from these degrees of freedom on; with fewer, the answer and the one before it need these runs.
 _KNOWN, _VERIFIED = 14.0, 2
 #: The logarithm of the largest relative change that is shown: more may be too large for a number.
 _LARGEST_LOG = 700.0

@@ -40,7 +40,7 @@ def _values(verdict: Verdict, side: str) -> list[float | None]:
 def attribution(verdict: Verdict, values: Mapping[str, Sequence[float | None]], most: int) -> Attribution | None:
     """Return the effects of both factors; None without a judged change, or for too few values.
 
-    `values`: the values of the metric, by cell (see `stats.two_factors`) and repetition. `most`: the planned repetitions.
+    `values`: the values of the metric, by cell (`stats.two_factors`) and repetition. `most`: the planned repetitions.
     """
     logs = {cell: [math.log(one) for one in row if one is not None and one > 0] for cell, row in values.items()}
     # One length: each repetition has, in each cell, a value with a logarithm.
