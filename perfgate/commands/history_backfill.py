@@ -94,8 +94,7 @@ def plan(request: BackfillRequest, earlier: HistoryChange | None = None) -> Back
         raise Refused(f"there are several histories ({listed(places)}): choose with --suite and --environment")
     # The newest series: each unit has its own.
     series = max(history.series, key=lambda one: [run.time for run in one.runs[-1:]])
-    narrowed = [change for change in series.changes if earlier and _is_within(change, earlier)]
-    change = narrowed[0] if narrowed else _chosen(series, request.change)
+    change = _chosen(series, request.change, earlier)
     if change.is_one_commit:
         raise Refused(f"{series.name} changed between two runs of commit {change.last_good.label}: no commit did it", 3)
     if history.line is None:
@@ -107,12 +106,11 @@ def plan(request: BackfillRequest, earlier: HistoryChange | None = None) -> Back
     return found
 
 
-def _is_within(change: HistoryChange, earlier: HistoryChange) -> bool:
-    return earlier.last_good.time <= change.likely.time <= earlier.first_bad.time
-
-
-def _chosen(series: HistorySeries, commit: str | None) -> HistoryChange:
-    """Return the change in a commit, or the newest one. Raises Refused (3)."""
+def _chosen(series: HistorySeries, commit: str | None, earlier: HistoryChange | None) -> HistoryChange:
+    """Return the change within the range of an earlier one, or in a commit, or the newest one. Raises Refused (3)."""
+    for change in series.changes:
+        if earlier is not None and earlier.last_good.time <= change.likely.time <= earlier.first_bad.time:
+            return change
     if not series.changes:
         raise Refused(f"{series.name} has no lasting change: there is nothing to settle", 3)
     if commit is None:

@@ -174,16 +174,13 @@ def export(metric: str | None, tool: str, target: str | None, newest: bool, plac
         return complain(found.problems)
     data = _exported(found, tool, place, is_newest=newest)
     if target in (None, "-"):
-        click.echo(_shown(data) if tool == "csv" else data, nl=False)
+        if tool == "csv":  # a terminal and the log of a job can show its texts
+            data = "\n".join(without_commands(one_line(line)) for line in data.decode().split("\n")).encode()
+        click.echo(data, nl=False)
     else:
         replace_file(target, data)
         say([f"wrote {target} ({len(data) / 1024:.0f} KiB)"])
     return complain(found.problems)
-
-
-def _shown(table: bytes) -> bytes:
-    """Return a table whose texts a terminal and the log of a job can show."""
-    return "\n".join(without_commands(one_line(line)) for line in table.decode().split("\n")).encode()
 
 
 def _exported(found: LoadedHistory, format: str, place: HistoryPlace, *, is_newest: bool) -> bytes:

@@ -9,7 +9,6 @@ from heapq import merge
 from pathlib import Path
 
 import click
-from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.baselines.places import identity_of
@@ -54,25 +53,18 @@ def command(options: CommandOptions, tool: str | None, time: str | None, ref: st
     \b
     Example: perfgate history import history.csv
     """
-    lines, problems = import_history(options, ImportOptions(tool, utc(time), ref))
+    lines, problems = import_history(options, tool, utc(time), ref)
     say(lines)
     complain(problems)
     return NOT_JUDGED if any(problem.severity == "error" for problem in problems) else 0
 
 
-class ImportOptions(Struct, frozen=True):
-    """The options of an import; `format` is the name of an importer."""
-
-    format: str | None = None
-    #: The time of a file that has none of its own.
-    time: str | None = None
-    #: The branch to import, of a tool that keeps several.
-    ref: str | None = None
-
-
-def import_history(options: CommandOptions, how: ImportOptions) -> tuple[list[str], list[Problem]]:
+def import_history(
+    options: CommandOptions, format: str | None = None, time: str | None = None, ref: str | None = None
+) -> tuple[list[str], list[Problem]]:
     """Add the runs of other tools; returns the lines to print, and problems. Raises Refused.
 
+    `format`: the name of an importer or mapping. `time`: of a file that has none. `ref`: the branch to import.
     A fault in a file is a problem, and its other runs are imported. Known runs are not added again.
     """
     ruleset = rules_or_none(options)
@@ -80,7 +72,7 @@ def import_history(options: CommandOptions, how: ImportOptions) -> tuple[list[st
     problems: list[Problem] = []
     found: list[tuple[str, Imported]] = []
     for path in options.runs:
-        for file, importer in _files(path, ruleset, options.head, how, problems):
+        for file, importer in _files(path, ruleset, options.head, format, time, problems):
             try:
                 imported = importer.read(file)
             except (OSError, UnicodeDecodeError) as error:
@@ -93,10 +85,10 @@ def import_history(options: CommandOptions, how: ImportOptions) -> tuple[list[st
         refs.update(imported.refs or (run.ref for run in imported.runs))
     if not refs and not any(problem.severity == "error" for problem in problems):
         problems += [Problem("error", "has no run to import", Location(shown_path(path))) for path in options.runs]
-    left_out, lines = _other_branches(refs, how.ref)
+    left_out, lines = _other_branches(refs, ref)
     store = open_store(options.baselines)
     in_order = merge(*(_in_order(name, imported) for name, imported in found), key=lambda one: one[1].time)
-    chosen = (_record(name, run, ruleset, facts, how.ref) for name, run in in_order if run.ref not in left_out)
+    chosen = (_record(name, run, ruleset, facts, ref) for name, run in in_order if run.ref not in left_out)
     return [*lines, *add_imported(store, chosen)], problems
 
 
@@ -113,15 +105,15 @@ def _unreadable(name: str, error: Exception) -> Problem:
 
 
 def _files(
-    path: str, ruleset: Ruleset, head: str | None, how: ImportOptions, problems: list[Problem]
+    path: str, ruleset: Ruleset, head: str | None, format: str | None, time: str | None, problems: list[Problem]
 ) -> Iterator[tuple[ImportFile, Importer]]:
     """Yield the files at a path with their formats. A file without a known format is added to `problems`.
 
-    Raises Refused if `--format` is unknown, or if there is no such path. `head`: the commit of a file that has none.
+    Raises Refused if `--format` is unknown, or if there is no such path. `head`, `time`: of a file that has none.
     """
     names = [*(one.name for one in IMPORTERS), *(one.name for one in ruleset.mappings)]
-    if how.format is not None and how.format not in names:
-        raise Refused(f"--format {how.format}: no such format; known are {listed(names, 12)}")
+    if format is not None and format not in names:
+        raise Refused(f"--format {format}: no such format; known are {listed(names, 12)}")
     top = Path(path)
     if not top.exists():
         raise Refused(f"{path}: file or folder not found", 3)
@@ -129,16 +121,16 @@ def _files(
     for place in [*surroundings.not_too_many(candidates, path)]:
         name = shown_path(str(place))
         try:
-            file = ImportFile(name, _lines_of(place), ruleset, how.time, head, surroundings.limits())
+            file = ImportFile(name, _lines_of(place), ruleset, time, head, surroundings.limits())
             text = _beginning(file)
-            importer = _importer(file, text, ruleset.mappings, how.format)
+            importer = _importer(file, text, ruleset.mappings, format)
         except (OSError, UnicodeDecodeError) as error:
             problems.append(_unreadable(name, error))
             continue
         if importer is None:
             problems.append(_unknown(name, text, is_alone=not top.is_dir()))
             continue
-        versions = list(_versions(place, file)) if importer.of_versions and how.time is None else []
+        versions = list(_versions(place, file)) if importer.of_versions and time is None else []
         yield from ((version, importer) for version in versions or [file])
 
 
