@@ -67,8 +67,8 @@ def _change(verdict: Verdict) -> Iterator[str]:
         yield f"noise between runs: {100 * verdict.noise.deviation:.3g}%, from {runs} ({verdict.noise.source})"
     for comparison in found.comparisons:
         edge = math.expm1(comparison.edge)
-        sign, *size = f"{edge:+.6g}"
-        shown = f"ln(1 {sign} {''.join(size)}) = {comparison.edge:.6g}" if edge else "0"
+        size = f"{edge:+.6g}"
+        shown = f"ln(1 {size[0]} {size[1:]}) = {comparison.edge:.6g}" if edge else "0"
         yield from _compared(comparison, f"{format_number(100 * abs(edge), 4)}%", shown)
 
 
