@@ -91,9 +91,8 @@ def load_document(name: str, data: bytes, limits: Limits = DEFAULT, *, loader: A
     """Read one YAML file; everything wrong with it is in `problems`, with line and column."""
     document = YamlDocument(name)
     if len(data) > limits.rule_bytes:
-        document.problems.append(
-            Problem("error", limits.beyond("rule_bytes", "this rule file is larger"), Location(name))
-        )
+        message = limits.beyond("rule_bytes", "this rule file is larger")
+        document.problems.append(Problem("error", message, Location(name)))
         return document
     try:
         text = data.decode("utf-8-sig")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -179,14 +179,9 @@ def _field_end(word: re.Match[str], behind: str) -> int:
     return end
 
 
-@cache
-def _split(words: str) -> list[str]:
-    return words.split(" ")
-
-
 def _after(words: str, line: str, at: int) -> int | None:
     """Return the place behind `words` if they begin at `at`, else None; one blank of the words matches any blanks."""
-    for number, word in enumerate(_split(words)):
+    for number, word in enumerate(words.split(" ")):
         if number:
             blanks = _BLANKS.match(line, at)
             if blanks is None and (word or at < len(line)):

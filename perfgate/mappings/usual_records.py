@@ -12,7 +12,7 @@ import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from perfgate.core import fact_text
 from perfgate.core.file_mappings import FieldPath, FileMapping
@@ -40,19 +40,15 @@ _PLAIN = (str, int, type(None))
 _Labels = tuple[object, ...]
 
 
-class Fingerprints(Struct):
+class Fingerprints:
     """Finds records that do not repeat the first one with the same identity: the same labels, or the same series."""
 
-    mapping: FileMapping
-    _first: dict[Hashable, dict[str, Any]] = field(default_factory=dict)
-    #: The fields that were reported.
-    _said: set[str] = field(default_factory=set)
-    _used: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        self._used = (
-            frozenset(".".join(map(str, path.steps)) for path in used_paths(self.mapping)) | self.mapping.ignore
-        )
+    def __init__(self, mapping: FileMapping) -> None:
+        self._mapping = mapping
+        self._first: dict[Hashable, dict[str, Any]] = {}
+        #: The fields that were reported, and those that have a use or are ignored.
+        self._said = set[str]()
+        self._used = mapping.ignore.union(".".join(map(str, path.steps)) for path in used_paths(mapping))
 
     def difference(self, identity: Hashable, record: Record) -> str | None:
         """Return in which field a record differs from the first one of its identity; None if it is a repetition."""
@@ -70,7 +66,7 @@ class Fingerprints(Struct):
 
     def _differing(self, identity: Hashable, record: Record) -> Iterator[tuple[str, Any, Any]]:
         """Yield each field that differs and was not reported, with its first value and that of the record."""
-        if self.mapping.kind == "lines":  # every field of a pattern has a use
+        if self._mapping.kind == "lines":  # every field of a pattern has a use
             return
         own = dict(self._fields(record.data, ""))
         first = self._first.setdefault(identity, own)
@@ -82,7 +78,7 @@ class Fingerprints(Struct):
         """Yield each field without another use that is a word, a flag or a whole number: it may identify a record."""
         for name, value in list(data.items())[:_MOST_FIELDS] if isinstance(data, dict) else ():
             full = f"{before}{name}"
-            if full in self._used or name in self.mapping.ignore:
+            if full in self._used or name in self._mapping.ignore:
                 continue
             if isinstance(value, dict) and depth < _DEEPEST:
                 yield from self._fields(value, f"{full}.", depth + 1)

@@ -170,8 +170,7 @@ def _change(old: Rule, new: Rule) -> PolicyChange | None:
     details = [*_of_sentence(old, new), *_of_settings(old.settings, new.settings), *_of_conditions(old, new)]
     if not details:
         return None
-    kinds = {kind for kind, _ in details}
-    kind: ChangeKind = next((kind for kind in _ORDER if kind in kinds), "changes")
+    kind = min((kind for kind, _ in details), key=_ORDER.index)
     message = f"{kind} {new.name}: {'; '.join(words for _, words in details)}"
     return PolicyChange(kind, old.name, new.name, message, new.at)
 
