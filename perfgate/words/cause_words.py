@@ -158,9 +158,8 @@ def cost(cause: Cause) -> str:
 
 def details(cause: Cause) -> list[tuple[str, str]]:
     """Return the line of the program, the calls that went and those that came, and other places of the same change."""
-    others = [place(path) for path in cause.places if cause.where[: len(path)] != path]
-    texts = {"at": cause.source, "gone": _calls(cause.gone), "new": _calls(cause.come)}
-    texts["also at"] = listed(others, _NAMES_SHOWN)
+    others = listed([place(path) for path in cause.places if cause.where[: len(path)] != path], _NAMES_SHOWN)
+    texts = {"at": cause.source, "gone": _calls(cause.gone), "new": _calls(cause.come), "also at": others}
     return [(label, text) for label, text in texts.items() if text]
 
 
@@ -277,18 +276,19 @@ def _of_calls(cause: Cause) -> str:
     if cause.types == ("tf32", "fp32"):
         return "tf32 kernels became fp32, because TF32 is off: call torch.set_float32_matmul_precision('high')"
     if cause.types is not None:
-        return f"{' kernels became '.join(cause.types)}: autocast is off there, or an input has another type"
+        was, now = cause.types
+        return f"{was} kernels became {now}: autocast is off there, or an input has another type"
     if cause.kind not in ("appeared", "replaced") or not cause.come:
         return ""
     if not cause.gone:
         return f"look for the new calls of {listed(_told(cause.come), _NAMES_SHOWN)}, and remove them"
-    before, now = (sum(count for _, count in calls) for calls in (cause.gone, cause.come))
+    before, after = (sum(count for _, count in calls) for calls in (cause.gone, cause.come))
     old = _told(cause.gone)[0].rpartition("::")[2]
-    if now < 2 * before:
+    if after < 2 * before:
         return "compare the calls that are gone and new: a flag, a type, a shape or a version changed"
     if not old.isidentifier():  # a kernel
-        return f"{now / before:.0f} calls do now what one did: look for a fused call that is no longer used"
-    return f"{old} was one call, and is {now / before:.0f} now: call {old} again"
+        return f"{after / before:.0f} calls do now what one did: look for a fused call that is no longer used"
+    return f"{old} was one call, and is {after / before:.0f} now: call {old} again"
 
 
 def _told(calls: Sequence[tuple[str, float]]) -> list[str]:
