@@ -94,15 +94,7 @@ class DirectoryStore(Struct, frozen=True):
         count, waiting = 0, [folder]
         while waiting:
             here = waiting.pop()
-            try:
-                with os.scandir(self.root / here) as scanned:
-                    entries = [entry for entry in scanned if not entry.name.startswith(".")]
-            except FileNotFoundError:  # nothing was stored, or another command has just removed the folder
-                continue
-            except OSError as error:
-                at = self.location(here) if here else Location(self.shown)
-                problems.append(Problem("error", f"cannot be read: {error.strerror}", at))
-                continue
+            entries = self._entries(here, problems)
             count += len(entries)
             if count > surroundings.MOST_PATHS:
                 message = f"contains more than {surroundings.MOST_PATHS} files: name the folder of the baselines"
@@ -116,6 +108,18 @@ class DirectoryStore(Struct, frozen=True):
                 else:
                     found.append(path)
         return sorted(found), sorted(problems, key=lambda problem: problem.at.file)
+
+    def _entries(self, folder: str, problems: list[Problem]) -> list[os.DirEntry[str]]:
+        """Return what is in a folder; adds a problem if it cannot be read."""
+        try:
+            with os.scandir(self.root / folder) as scanned:
+                return [entry for entry in scanned if not entry.name.startswith(".")]
+        except FileNotFoundError:  # nothing was stored, or another command has just removed the folder
+            return []
+        except OSError as error:
+            at = self.location(folder) if folder else Location(self.shown)
+            problems.append(Problem("error", f"cannot be read: {error.strerror}", at))
+            return []
 
     def _link_above(self, path: str) -> str | None:
         """Return the first part of a path that is a link. Raises UnsafeName."""
