@@ -221,18 +221,7 @@ def _gpus() -> tuple[dict[str, Fact], list[str]]:
 
 def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
     """Return the facts of the devices through NVML's module. A fact in which devices differ is `A + B`."""
-
-    def each(ask: Callable[[Any], Any]) -> list[Any]:
-        """Return the answers of all devices that have one."""
-        answers = []
-        for device in devices:
-            with suppress(nvml.NVMLError, AttributeError):  # not every board or binding has every query
-                answers.append(ask(device))
-        return [answer for answer in answers if answer is not None]
-
-    def mode(ask: Callable[[Any], Any]) -> list[str]:
-        return ["on" if answer else "off" for answer in each(ask)]
-
+    each = partial(_answers, nvml, devices)
     values_of = {
         "gpu": each(lambda d: _text(nvml.nvmlDeviceGetName(d))),
         "gpu_memory_gib": each(lambda d: round(nvml.nvmlDeviceGetMemoryInfo(d).total / 2**30)),
@@ -240,9 +229,9 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
         "sm_clock_max_mhz": each(lambda d: nvml.nvmlDeviceGetMaxClockInfo(d, nvml.NVML_CLOCK_SM)),
         "sm_clock_mhz": each(lambda d: nvml.nvmlDeviceGetClockInfo(d, nvml.NVML_CLOCK_SM)),
         "memory_clock_mhz": each(lambda d: nvml.nvmlDeviceGetClockInfo(d, nvml.NVML_CLOCK_MEM)),
-        "persistence": mode(nvml.nvmlDeviceGetPersistenceMode),
-        "mig": mode(lambda d: nvml.nvmlDeviceGetMigMode(d)[0]),
-        "ecc": mode(lambda d: nvml.nvmlDeviceGetEccMode(d)[0]),
+        "persistence": _modes(each(nvml.nvmlDeviceGetPersistenceMode)),
+        "mig": _modes(each(lambda d: nvml.nvmlDeviceGetMigMode(d)[0])),
+        "ecc": _modes(each(lambda d: nvml.nvmlDeviceGetEccMode(d)[0])),
         **{name: each(partial(ask, nvml)) for name, ask in CARD_FACTS.items()},
     }
     distinct = {name: sorted(set(values)) for name, values in values_of.items()}
@@ -259,6 +248,19 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
     version = nvml.nvmlSystemGetCudaDriverVersion()
     facts["cuda_driver"] = f"{version // 1000}.{version % 1000 // 10}"  # 12040 is 12.4
     return {**facts, "gpu_count": len(devices), "driver": _text(nvml.nvmlSystemGetDriverVersion())}
+
+
+def _answers(nvml: Any, devices: list[Any], ask: Callable[[Any], Any]) -> list[Any]:
+    """Return the answers of all devices that have one: not every board or binding has every query."""
+    answers = []
+    for device in devices:
+        with suppress(nvml.NVMLError, AttributeError):
+            answers.append(ask(device))
+    return [answer for answer in answers if answer is not None]
+
+
+def _modes(answers: list[Any]) -> list[str]:
+    return ["on" if answer else "off" for answer in answers]
 
 
 def _text(value: str | bytes) -> str:
