@@ -12,13 +12,13 @@ from typing import NoReturn
 
 import click
 
-from perfgate.cli.entry import INTERNAL
-from perfgate.cli.printing import NOT_JUDGED, USAGE
 from perfgate.core import Location, Problem, Report
 from perfgate.judge.report import with_outcome
 from perfgate.reporters import RENDERERS
 from perfgate.workspace.options import Refused
 from perfgate.workspace.output_files import output_faults, write_reports
+
+_USAGE, _NOT_JUDGED, _INTERNAL = 2, 3, 4
 
 
 class _Terminated(BaseException):
@@ -84,19 +84,17 @@ def _sigterm_raises() -> Iterator[None]:
 
 def _refusal(error: BaseException) -> Report:
     """Return the report of an error: a problem for each line of its message, and the exit code (3 for a signal)."""
-    message, code = str(error), INTERNAL
+    message, code = str(error), _INTERNAL
     if isinstance(error, Refused):
-        code = error.exit_code if error.exit_code <= INTERNAL else NOT_JUDGED
+        code = error.exit_code if error.exit_code <= _INTERNAL else _NOT_JUDGED
     elif isinstance(error, click.ClickException):
-        message, code = error.format_message(), USAGE
+        message, code = error.format_message(), _USAGE
     elif isinstance(error, OSError):
-        message, code = f"the output could not be written: {error.strerror or error}", USAGE
+        message, code = f"the output could not be written: {error.strerror or error}", _USAGE
     elif isinstance(error, MemoryError):
-        message, code = "there is not enough memory", NOT_JUDGED
-    elif isinstance(error, KeyboardInterrupt):
-        message, code = "stopped by SIGINT", NOT_JUDGED
-    elif isinstance(error, _Terminated):
-        message, code = "stopped by SIGTERM", NOT_JUDGED
+        message, code = "there is not enough memory", _NOT_JUDGED
+    elif isinstance(error, (KeyboardInterrupt, _Terminated)):
+        message, code = f"stopped by {'SIGTERM' if isinstance(error, _Terminated) else 'SIGINT'}", _NOT_JUDGED
     else:
         message = f"internal error: {type(error).__name__}: this is a bug in perfgate"
     head, *more = message.split("\n")
