@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from perfgate.core.file_mappings import MappingSuggestion
 from perfgate.core.resource_limits import DEFAULT, Limits
@@ -127,54 +128,54 @@ def _table_records(lines: list[str], delimiter: str, least: int) -> list[dict[st
 
 def _yaml(draft: MappingDraft, files: str) -> list[str]:
     """Return a mapping as an item of the list in `perfgate.yaml`."""
-    more = f"# {plural(draft.skipped, 'more number')} of a line left out; a name in braces reads a number"
-    found = [*_field("files", files), *([more] if draft.skipped else [])]
-    found += _listed("lines", [draft.source, *draft.more]) if draft.more else _field(draft.kind, draft.source)
-    found += [*_field("metric", draft.metric), *_field("value", draft.value)]
-    found += _field("unit", draft.unit) or _metrics(draft.metrics)
-    if draft.labels:
-        plain = all(name == path for name, path in draft.labels.items())
-        found += _listed("labels", [*draft.labels]) if plain else [f"labels: {_inline(draft.labels)}"]
-    found += [f"facts: {_inline(draft.facts)}"] if draft.facts else []
-    found += [*_field("commit", draft.commit), *_field("step", draft.step)]
-    for name, values in draft.where.items():
-        found.append(f"where: {{{_in_brackets(name)}: [{', '.join(map(_in_brackets, values))}]}}")
-    found += ["repeats: samples"] if draft.has_samples else []
-    found += _listed("ignore", draft.ignore) if draft.ignore else []
-    return [f"  - {found[0]}", *(f"    {line}" for line in found[1:])]
+    has_own_names = any(name != path for name, path in draft.labels.items())
+    fields: dict[str, Any] = {
+        "files": files,
+        draft.kind: [draft.source, *draft.more] if draft.more else draft.source,
+        "metric": draft.metric,
+        "value": draft.value,
+        "unit": draft.unit,
+        "metrics": [] if draft.unit else draft.metrics,
+        "labels": draft.labels if has_own_names else [*draft.labels],
+        "facts": draft.facts,
+        "commit": draft.commit,
+        "step": draft.step,
+        "where": draft.where,
+        "repeats": "samples" if draft.has_samples else "",
+        "ignore": draft.ignore,
+    }
+    first, *others = (line for name, value in fields.items() if value for line in _field(name, value))
+    if draft.skipped:
+        skipped = plural(draft.skipped, "more number")
+        others.insert(0, f"# {skipped} of a line left out; a name in braces reads a number")
+    return [f"  - {first}", *(f"    {line}" for line in others)]
 
 
-def _metrics(metrics: Sequence[DraftMetric]) -> list[str]:
-    lines = ["metrics:"]
-    for one in metrics:
-        fields = {"unit": one.unit, "better": one.better, "optional": one.is_optional}
-        more = {name: value for name, value in fields.items() if value}
-        text = _inline(more) if len(more) > 1 else _quoted(one.unit)  # a single field is the unit, which is never empty
-        question = "  # in which unit?" if one.unit == NO_UNIT and _HAS_UNIT.search(one.name) else ""
-        lines.append(f"  {_quoted(one.name)}: {text}{question}")
-    return lines
+def _field(name: str, value: Any) -> list[str]:
+    """Return the lines of a field: a text, a list, a mapping, or the metrics."""
+    if name == "metrics":
+        return ["metrics:", *map(_metric, value)]
+    line = f"{name}: {_quoted(value) if isinstance(value, str) else _inline(value)}"
+    if isinstance(value, list) and len(line) > _WIDTH:
+        return [f"{name}:", *(f"  - {_quoted(item)}" for item in value)]
+    return [line]
 
 
-def _field(name: str, text: str) -> list[str]:
-    """Return the line of a field; no line for an empty text."""
-    return [f"{name}: {_quoted(text)}"] if text else []
+def _metric(metric: DraftMetric) -> str:
+    fields = {"unit": metric.unit, "better": metric.better, "optional": metric.is_optional}
+    more = {name: value for name, value in fields.items() if value}
+    text = _inline(more) if len(more) > 1 else _quoted(metric.unit)  # a single field is the unit, which is never empty
+    question = "  # in which unit?" if metric.unit == NO_UNIT and _HAS_UNIT.search(metric.name) else ""
+    return f"  {_quoted(metric.name)}: {text}{question}"
 
 
-def _inline(pairs: Mapping[str, str | bool]) -> str:
-    shown = (
-        f"{_in_brackets(name)}: {_in_brackets(value) if isinstance(value, str) else str(value).lower()}"
-        for name, value in pairs.items()
-    )
-    return "{" + ", ".join(shown) + "}"
-
-
-def _listed(name: str, items: Sequence[str]) -> list[str]:
-    line = f"{name}: [{', '.join(map(_in_brackets, items))}]"
-    return [line] if len(line) <= _WIDTH else [f"{name}:", *(f"  - {_quoted(item)}" for item in items)]
-
-
-def _in_brackets(text: str) -> str:
-    return _quoted(text, _PLAIN_IN_BRACKETS)
+def _inline(value: Any) -> str:
+    """Return a value as YAML inside of brackets."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_inline(name)}: {_inline(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return _quoted(value, _PLAIN_IN_BRACKETS) if isinstance(value, str) else str(value).lower()
 
 
 def _quoted(text: str, plain: re.Pattern[str] = _PLAIN) -> str:

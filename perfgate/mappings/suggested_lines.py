@@ -187,15 +187,27 @@ def _named(values: Sequence[str]) -> tuple[str, str]:
 
 def _of_alike(lines: _AlikeLines) -> MappingDraft | None:
     """Return a mapping for lines that are alike; words that vary are labels of their metrics."""
-    line = lines.sample
     numbers = _numbers(lines)
     named = [one for one in numbers if one.kind]
     metrics, labels, steps = ([one for one in named if one.kind == kind] for kind in ("metric", "label", "step"))
-    if not metrics:
+    pattern = _pattern(lines, numbers) if metrics else None
+    if pattern is None:
         return None
-    # The pattern is the part of the line from the first named number or label to the last one.
-    # `words`: where a mark stands for a word that is a label.
-    words = [place for place, char in enumerate(line) if char > _FIRST_MARK]
+    names = [*filter(None, lines.names.values()), *(one.name for one in labels)]
+    return MappingDraft(
+        "lines",
+        pattern,
+        [DraftMetric(one.name, one.unit, better_of(one.name) if one.unit == NO_UNIT else None) for one in metrics],
+        labels={name: name for name in names},
+        step=steps[0].name if steps else "",
+        skipped=len(numbers) - len(named),
+    )
+
+
+def _pattern(lines: _AlikeLines, numbers: Sequence[_NumberInLine]) -> str | None:
+    """Return the part of the line from its first named number or label to its last one; None for too few letters."""
+    line, named = lines.sample, [one for one in numbers if one.kind]
+    words = [place for place, char in enumerate(line) if char > _FIRST_MARK]  # where marks stand for labels
     begin, end = min([named[0].first, *words]), max([named[-1].last, *(place + 1 for place in words)])
     begin = 0 if begin in words else begin  # a label at its beginning would match any word
     parts, place = [], begin
@@ -208,15 +220,7 @@ def _of_alike(lines: _AlikeLines) -> MappingDraft | None:
         return None  # many other lines would be like it
     for mark, name in lines.names.items():
         pattern = pattern.replace(mark, f"{{{name}}}")
-    names = [*filter(None, lines.names.values()), *(one.name for one in labels)]
-    return MappingDraft(
-        "lines",
-        re.sub(r"[ \t]+", " ", pattern),
-        [DraftMetric(one.name, one.unit, better_of(one.name) if one.unit == NO_UNIT else None) for one in metrics],
-        labels={name: name for name in names},
-        step=steps[0].name if steps else "",
-        skipped=len(numbers) - len(named),
-    )
+    return re.sub(r"[ \t]+", " ", pattern)
 
 
 def _kind(name: str, unit: str, values: Sequence[float]) -> str:
