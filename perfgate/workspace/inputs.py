@@ -246,20 +246,10 @@ def _read_in_parts(options: ReadOptions, path: str, name: str) -> tuple[Run, ...
 def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | None = None) -> tuple[Run, ...]:
     """Return the runs of a file, with its hash; one run with the reason if it cannot be opened or read."""
     digest = hashlib.sha256()
-
-    def chunks(file: BinaryIO, first: bytes) -> Iterator[bytes]:
-        watcher, count = _watcher.get(), 0
-        while chunk := (file.read(CHUNK) if count else first + file.read(CHUNK)):
-            digest.update(chunk)
-            count += len(chunk)
-            if watcher is not None:
-                watcher(name, count, size)
-            yield chunk
-
     try:
         file, first, size = opened_input(path)
         with file:
-            rest = chunks(file, first)  # hashed as they are read
+            rest = _chunks(file, first, digest.update, name, size)
             how = (options.limits, options.trace_mode, options.conditions, options.with_calls)
             source = Source(name, rest, *how, parts=parts, scratch=open_scratch)
             if options.mappings:
@@ -282,3 +272,14 @@ def _read_file(options: ReadOptions, path: str, name: str, parts: FileParts | No
         runs = options.shorten(runs)
     files = (SourceFile(name, runs[0].format, digest.hexdigest()),)
     return tuple(replace(run, files=files) for run in runs)
+
+
+def _chunks(file: BinaryIO, first: bytes, note: Callable[[bytes], object], name: str, size: int) -> Iterator[bytes]:
+    """Yield `first` and the rest of a file in chunks; `note` gets each chunk, and the watcher the progress."""
+    watcher, count = _watcher.get(), 0
+    while chunk := (file.read(CHUNK) if count else first + file.read(CHUNK)):
+        note(chunk)
+        count += len(chunk)
+        if watcher is not None:
+            watcher(name, count, size)
+        yield chunk
