@@ -28,6 +28,7 @@ from perfgate.readers.line_blocks import (
     FileParts,
     Line,
     Take,
+    TakenLines,
     inflate,
     is_json,
     last_parts,
@@ -181,15 +182,18 @@ class InputFile:
         for block in self.blocks():
             text, line_end, rest = (rest + block).rpartition(b"\n")
             if line_end:
-                has_mark = any(mark in text for mark in marks)
+                numbers = range(number, number + text.count(b"\n") + 1)
+                is_full = len(block) == BLOCK
+                taken = take(text, number) if take and is_full else None
+                others = taken.rest if taken else text
+                has_mark = any(mark in others for mark in marks)
                 if has_mark and not wide:
                     yield from _without(words, line_before, number - 1)
                 wide = 2 if has_mark else max(wide - 1, 0)
                 line_before = text.rpartition(b"\n")[2]
-                numbers = range(number, number + text.count(b"\n") + 1)
+                alike = self.alike if is_full and not wide else None
+                yield from self._of_block(text, numbers, ("", *words) if wide else words, taken, alike)
                 number = numbers.stop
-                is_full, is_wide = len(block) == BLOCK, wide > 0
-                yield from self._of_block(text, numbers, words, take, is_full=is_full, is_wide=is_wide)
             while len(rest) > self.limits.line_bytes:
                 piece, rest = self._cut(rest, number)
                 yield from last_parts(piece, number, words)
@@ -197,22 +201,17 @@ class InputFile:
         yield from last_parts(rest, number, ("", *words) if wide else words)
 
     def _of_block(
-        self, text: bytes, numbers: range, words: Sequence[str], take: Take | None, *, is_full: bool, is_wide: bool
+        self, text: bytes, numbers: range, words: Sequence[str], taken: TakenLines | None, alike: AlikeLines | None
     ) -> Iterator[Line]:
-        """Yield the lines of a block that contain a word, or all lines if `is_wide`.
-
-        `text`: its whole lines, without the last line end. `is_full`: False for the end of a file, whose lines are read
-        one by one.
-        """
-        taken = take(text, numbers.start) if take and is_full else None
+        """Yield the lines of a block that contain a word: of its whole lines, without the last line end."""
         others, others_numbers = (taken.rest, taken.numbers) if taken else (text, numbers)
         kept = self.coverage.lines.keep(others, others_numbers)  # examples: which of their numbers are read?
-        if self.alike and is_full and not is_wide and self.alike.is_worth(text):
-            for line in self.alike.walk(text, numbers.start, words, kept):
+        if alike and alike.is_worth(text):
+            for line in alike.walk(text, numbers.start, words, kept):
                 self._handed = ([line], iter(()))
                 yield line
             return
-        found = select(others, others_numbers, ("", *words) if is_wide else words)
+        found = select(others, others_numbers, words)
         handed = iter(found)
         self._handed = (found, handed)
         for line in handed:
