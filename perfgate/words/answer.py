@@ -75,15 +75,15 @@ def unrelated_errors(report: Report) -> list[Problem]:
 
 
 def unread_runs(report: Report) -> list[Problem]:
-    """Return the problems of runs without any metric, if neither another verdict nor causes say more; else nothing.
+    """Return the problems of runs without any metric; nothing if causes, or a verdict with another reason, say more.
 
     "no measurements" is left out if another error of the file says why. Reports only ask at exit code 3: any other has
     a reason beside the missing measurements.
     """
-    waiting = [verdict for verdict in report.verdicts if verdict.outcome != "skipped"]
+    unskipped = [verdict for verdict in report.verdicts if verdict.outcome != "skipped"]
     errors = [problem for problem in report.problems if problem.severity == "error"]
-    has_more = report.causes is not None or (report.verdicts and not waiting)  # verdicts that are all skipped say why
-    if not errors or has_more or any(verdict.reason != "no-data" for verdict in waiting):
+    has_more = report.causes is not None or (report.verdicts and not unskipped)  # verdicts that are all skipped say why
+    if not errors or has_more or any(verdict.reason != "no-data" for verdict in unskipped):
         return []
     explained = {problem.at.file for problem in errors if problem.message != "no measurements"}
     return [one for one in report.problems if one.message != "no measurements" or one.at.file not in explained]
@@ -132,19 +132,20 @@ def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> l
 
     Without a comparison with noise, the list is empty. `in_short` names no metric.
     """
-    found = [(verdict, _worst(verdict)) for verdict in verdicts if verdict.outcome == "pass" and _worst(verdict) > 0]
+    passed = [(verdict, _not_excluded(verdict)) for verdict in verdicts if verdict.outcome == "pass"]
+    found = [(verdict, change) for verdict, change in passed if change > 0]
     if not found:
         return []
-    worst = max(change for _, change in found)
-    first, least = min(found, key=lambda verdict: verdict[1])
+    largest = max(change for _, change in found)  # all of them exclude a larger one
+    best, smallest = min(found, key=lambda pair: pair[1])
     is_time = all(verdict.unit == "s" or (verdict.unit or "").endswith("/s") for verdict, _ in found)
     what, of = ("no slowdown", "of") if is_time else ("nothing worse", "by")
-    said = f"{what} {of} {rounded_up(worst)} or more"
-    name = shortened(short_call(first.metric), _LONGEST_FACT)
-    return [said if in_short or least > worst / _MUCH else f"{said}, in {name} {of} {rounded_up(least)}"]
+    said = f"{what} {of} {rounded_up(largest)} or more"
+    name = shortened(short_call(best.metric), _LONGEST_FACT)
+    return [said if in_short or smallest > largest / _MUCH else f"{said}, in {name} {of} {rounded_up(smallest)}"]
 
 
-def _worst(verdict: Verdict) -> float:
+def _not_excluded(verdict: Verdict) -> float:
     """Return the change for the worse that a verdict does not exclude, as a positive share; 0 if only gains remain."""
     change = verdict.not_excluded or 0.0
     if verdict.two_sided:

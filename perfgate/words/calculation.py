@@ -59,6 +59,7 @@ def _change(verdict: Verdict) -> Iterator[str]:
         factor = unit_for(max(base, new), verdict).factor
         of = f"ln({new / factor:.7g} / {base / factor:.7g})"
     logs = [math.log(run.estimate) for run in verdict.runs if base and run.side == "base" and run.estimate]
+    # If far base runs were clipped, the base value is not the geometric mean of the runs.
     is_clipped = base and logs and abs(math.fsum(logs) / len(logs) - math.log(base)) > 1e-6
     clipped = "; far base runs are moved nearer to the median" if is_clipped else ""
     yield f"change: {of} = {d:.6g}, which is {format_change(math.expm1(d))}{clipped}"
@@ -112,7 +113,7 @@ def _compared(comparison: Comparison, edge: str, shown: str) -> Iterator[str]:
     yield f"{question} standard error {error:.6g}, {freedom} degrees of freedom: t({level}) = {t:.6g}"
     sign = -1 if comparison.is_above else 1  # the lower bound is compared if it has to be above its edge
     bound, lucky = estimate + sign * t * error, ""
-    # Such a gain must not exclude more than an estimate of no change (`Bounds.not_excluded`): it is put at 0.
+    # A gain whose bound is a loss may be luck: it excludes no more than an estimate of 0 does (`Bounds.not_excluded`).
     if comparison.asks == "excluded" and sign * estimate < 0 <= sign * bound:
         estimate, bound, lucky = 0.0, sign * t * error, " (a gain within the noise counts as 0)"
     sum_of_both = f"{estimate:.6g}{lucky} {'-' if comparison.is_above else '+'} {t:.6g} x {error:.6g} = {bound:.6g}"
@@ -155,6 +156,7 @@ def _table(verdict: Verdict) -> str:
     found, outcome = verdict.calculation, verdict.outcome.upper()
     if found is None or (found.outcome, found.reason) == (verdict.outcome, verdict.reason):
         return f"nothing outranks the numbers: {outcome}" + (f" ({_suspicion(verdict)})" if verdict.suspect else "")
+    # The setting gives an open answer another outcome and keeps its reason; it does not change a suspicion.
     if found.outcome == "undecided" and found.reason == verdict.reason and not found.suspect:
         return f"the numbers leave it open, and `on_inconclusive` of the rule decides: {outcome}"
     return f"the numbers alone: {found.outcome}; `{verdict.reason}` outranks them: {outcome}"

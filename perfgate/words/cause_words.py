@@ -118,7 +118,7 @@ def kind(cause: Cause) -> str:
         return f"slow {'rank' if len(cause.ranks) == 1 else 'ranks'} {ranks} (the others wait)"
     words, amount = _KINDS.get(cause.kind, cause.kind), "more" if cause.change_per_step > 0 else "less"
     if cause.kind in ("slower", "faster") and (cause.gone or cause.come):
-        words = f"{amount} time"  # the other table was cut off, and may have had these rows, too
+        words = f"{amount} time"  # the table of the other side is cut off, and may have had these rows, too
     if cause.kind == "memory":
         words = f"{amount} memory at the peak"
     return f"{words} on rank {ranks}" if ranks else words
@@ -158,6 +158,7 @@ def cost(cause: Cause) -> str:
 
 def details(cause: Cause) -> list[tuple[str, str]]:
     """Return the line of the program, the calls that went and those that came, and other places of the same change."""
+    # Of its places, neither `where` itself nor a caller of it is another place.
     others = listed([place(path) for path in cause.places if cause.where[: len(path)] != path], _NAMES_SHOWN)
     texts = {"at": cause.source, "gone": _calls(cause.gone), "new": _calls(cause.come), "also at": others}
     return [(label, text) for label, text in texts.items() if text]
@@ -216,7 +217,8 @@ def _plus(number: float) -> str:
     return f"{'' if number < 0 else '+'}{format_number(number)}"
 
 
-#: By names of calls that went, and of calls that came: what the program decided. The first that fits counts.
+#: Patterns of the calls that went and of those that came, and what the program decided. The first row that fits both
+#: counts; an empty pattern fits any calls.
 _DECISIONS = (
     (
         r"_fused_adam|_fused_sgd|_foreach_add",

@@ -63,7 +63,8 @@ def _open_relation(result: ChangeResult, tolerance: str, *, in_pairs: bool) -> s
     if result.of_numbers.reason == "cannot-exclude":
         doubt, high = format_change(result.not_excluded), max(abs(result.low or 0.0), abs(result.high or math.inf))
         accepted = f"the rule accepts doubt up to {worst}"
-        if abs(result.not_excluded or math.inf) > high:  # wider than shown, or around no change: `Bounds.not_excluded`
+        # The shown interval excludes it, but green's own bound is wider, or is put around 0 (`Bounds.not_excluded`).
+        if abs(result.not_excluded or math.inf) > high:
             return f"but these runs are too few to exclude a change of {doubt}: {accepted}"
         return f"so a change of {doubt} cannot be excluded: {accepted}"
     edge = rounded_up(abs(result.not_excluded or result.at_worst))  # every larger change is excluded
@@ -92,7 +93,7 @@ def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = 
         return NextStep("run-again", "run the new code again: the latest runs are judged together")
     if result.of_numbers.reason == "thin-tail":
         return NextStep("run-longer", "run longer, or compare a statistic nearer to the middle (p90, median)")
-    if result.runs_needed and result.runs_needed <= result.new_runs:
+    if result.runs_needed and result.runs_needed <= result.new_runs:  # unchanged code would probably have passed
         return NextStep("run-again", "not enough evidence: run the new code twice more")
     if result.runs_needed:
         runs = plural(result.runs_needed, "new run")
@@ -119,13 +120,14 @@ def _promise_next_step(result: ChangeResult) -> NextStep | None:
         if result.base_runs < RUNS_THAT_SHOW_NOISE:
             return NextStep("add-base-runs", f"add base runs (there are {result.base_runs}), or {_PAIRS}")
         return NextStep("run-paired", f"{_PAIRS}, calibrate the noise, or raise `at_worst`")
-    return NO_STEP if result.excluded else None
+    return NO_STEP if result.excluded else None  # `at_worst` is excluded: only `on_inconclusive` blocks
 
 
 def paired_next_step(result: ChangeResult, most: int | None = None) -> NextStep:
     """Return the shortest next step after the outcome of a change between pairs, whose base needs no approval.
 
-    most: the pairs of the last look; None if no plan has them.
+    most: the pairs of the last look; None if no plan has them. If `at_worst` is excluded, an open answer only blocks
+    by `on_inconclusive`, and has no step.
     """
     if result.of_numbers.outcome == "fail":
         return NextStep("merge", "if the change is intended, merge it: later pairs compare with it")
@@ -208,7 +210,7 @@ def limit_next_step(
 ) -> NextStep:
     """Return the shortest next step after the outcome of a limit in the rule at `place`, of `ref` if it is given.
 
-    An undecided limit `may_pass` if its interval is open, because its rule has no `on_inconclusive`.
+    `may_pass`: the interval is open and the rule has no `on_inconclusive`, so that an undecided limit does not block.
     """
     if result.of_numbers.outcome == "fail":
         what_to_do = f"{'raise' if asks.startswith(('over', 'at least')) else 'reduce'} {name} to {asks}"

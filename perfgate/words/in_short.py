@@ -89,9 +89,10 @@ def next_step(report: Report) -> NextStep:
     """Return the next step: to accept the whole result, or the step of the worst verdict that has one."""
     # To hold a gain is a next step only if nothing blocks.
     acting = [one for one in report.verdicts if one.exit_code or (one.improved and not report.exit_code)]
+    # Beside failures, the steps of other verdicts do not count.
     worst = [one for one in acting if one.exit_code == 1] or answer.worst_first(acting)
     steps = list(dict.fromkeys(one.next_step for one in worst if one.next_step.text))
-    if len(steps) > 1 and report.accept.command is not None:
+    if len(steps) > 1 and report.accept.command is not None:  # one command instead of several steps
         return report.accept
     return steps[0] if steps else NO_STEP
 

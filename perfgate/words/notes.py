@@ -157,7 +157,10 @@ _WHOLES = {
 
 
 def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
-    """Return the difference in words, the new runs first; `unit` is the base unit, `shown` the unit to show."""
+    """Return the difference in words, the new runs first; `unit` is the base unit, `shown` the unit to show.
+
+    What the numbers `base` and `new` are depends on `what`: see `Doubt`.
+    """
     if doubt.reason == "machine":
         return _machine_sentence(doubt, unit, shown)
     base, new, what = doubt.base, doubt.new, doubt.what

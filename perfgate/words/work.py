@@ -59,7 +59,7 @@ def work_message(result: WorkResult) -> str:
 
 def work_next_step(result: WorkResult, accept: Acceptance) -> NextStep:
     """Return the shortest next step after work was compared."""
-    if result.outcome == "undecided":
+    if result.outcome == "undecided":  # only counts that vary are
         text = "run the new code twice more, or give the varying count a tolerance: "
         return NextStep("run-again", f"{text}{result.varied[0]} within 10% of baseline")
     if result.outcome != "fail":
@@ -76,7 +76,10 @@ def work_next_step(result: WorkResult, accept: Acceptance) -> NextStep:
 
 
 def is_work(verdict: Verdict) -> bool:
-    """Return whether a verdict is about exact work that was compared."""
+    """Return whether a verdict is about exact work that was compared.
+
+    A pass has the reason `exact`, as other values without noise have, so its rule's sentence decides.
+    """
     return verdict.reason in ("more-work", "less-work", "varied-work") or (
         verdict.asks.startswith(("no more ", "same ")) and verdict.outcome == "pass"
     )
