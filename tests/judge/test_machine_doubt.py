@@ -73,7 +73,7 @@ CASES = [
     ({"thermal": 0.0}, {"thermal": 1e308, "slower": 1.5}, "fail interval", ""),
     ({"pressure": 0.0}, {"pressure": 1e308, "slower": 1.08}, "fail interval", ""),
     ({"pressure": 0.0}, {"pressure": 0.4, "slower": 1.08}, "fail interval", "pressure on cpu: 40%"),
-    ({}, {"slower": 1.08, "host": "node2"}, "fail interval", "of another machine: node2, and the base runs of node1"),
+    ({}, {"slower": 1.08, "host": "node2"}, "fail interval", "are from machine node2, the base runs from node1"),
     ({}, {"host": "node2"}, "pass interval", ""),
 ]
 
