@@ -150,7 +150,8 @@ class MappingItem(Struct):
         found = self._text_at(text, path)
         if not found.fields and text not in (FROM_NAME, IN_VALUE) and unit_of(text) is None:
             usual = f"write ms, s, tokens/s, GB, %, ..., {NO_UNIT} or {FROM_NAME}"
-            self._fail(f"{text!r} is not a unit; {_hint(text, [*UNITS, FROM_NAME, IN_VALUE, NO_UNIT], usual)}", path)
+            hint = did_you_mean(text, [*UNITS, FROM_NAME, IN_VALUE, NO_UNIT], usual)
+            self._fail(f"{text!r} is not a unit; {hint}", path)
         return found
 
     def _patterns(self) -> tuple[LinePattern, ...]:
@@ -214,7 +215,7 @@ class MappingItem(Struct):
     def _group(self, name: str, path: Path) -> FieldPath:
         """Return the path to a column, or to a field of the patterns, which must exist."""
         if self.kind == "lines" and self.groups and name not in self.groups:
-            hint = _hint(name, self.groups, f"the fields are {', '.join(sorted(self.groups))}")
+            hint = did_you_mean(name, self.groups, f"the fields are {', '.join(sorted(self.groups))}")
             self._fail(f"no pattern has the field {{{name}}}; {hint}", path)
         return column(name)
 
@@ -237,6 +238,7 @@ class MappingItem(Struct):
             self._fail("{metric} is the name of the metric: leave out `metric`, or write `metric: '..{metric}..'`")
 
 
-def _hint(text: str, known: Iterable[str], otherwise: str) -> str:
+def did_you_mean(text: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the question whether the most similar known name is meant; `otherwise` if no name is similar."""
     near = get_close_matches(text, known, n=1)
     return f"did you mean {near[0]!r}?" if near else otherwise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any
 
@@ -14,6 +13,7 @@ from perfgate.core import Key, fact_text
 from perfgate.core.conditions import Labels
 from perfgate.core.file_mappings import FieldText, MappedMetric
 from perfgate.documents.json import Path
+from perfgate.mappings.mapping_item import did_you_mean
 from perfgate.mappings.paths import FoundValue
 from perfgate.mappings.record_source import Record
 from perfgate.mappings.units import FROM_NAME, IN_VALUE, split_value, unit_in_name, unit_of
@@ -94,12 +94,12 @@ class RecordMetrics(Struct):
         for part in one.path:
             here = here[part]
         names = [*here] if isinstance(here, dict) else []
-        close = get_close_matches((one.missing or "").strip("'"), names, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(names[:8])}" if names else ""
+        hint = did_you_mean((one.missing or "").strip("'"), names, f"it has {', '.join(names[:8])}")
         if text in names and text != one.missing:  # it was not yet in quotes
-            hint = f"; it has {text!r}, with a dot in its name: write it in double quotes"
+            hint = f"it has {text!r}, with a dot in its name: write it in double quotes"
         key = Key.of(metric.name.text, **dict(labels))
-        self.whole.refuse(key, f"this record has no {one.missing}{hint}", record.place(one.path))
+        message = f"this record has no {one.missing}" + (f"; {hint}" if names else "")
+        self.whole.refuse(key, message, record.place(one.path))
 
     def text(self, record: Record, text: FieldText, kept: Mapping[str, str]) -> str:
         """Return a text with its fields filled in. Raises MissingField."""

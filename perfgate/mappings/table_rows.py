@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 
 from msgspec import Struct, field
 
 from perfgate.core import Location
 from perfgate.core.wording import listed
 from perfgate.documents.json import Path
-from perfgate.mappings.mapping_item import DELIMITERS
+from perfgate.mappings.mapping_item import DELIMITERS, did_you_mean
 from perfgate.readers.builder import Place, RunBuilder
 from perfgate.readers.values import cells_of
 
@@ -51,13 +50,10 @@ class HeaderSearch(Struct):
     def fault(self) -> str:
         """Return why there is no header, and what to do."""
         missing = sorted(self.needed - {*self.first_row})
-        near = get_close_matches(missing[0], self.first_row, n=1) if missing else []
+        found = f"the first row has {names_shown(self.first_row)}"
+        hint = did_you_mean(missing[0] if missing else "", self.first_row, found)
         if name := self.other_delimiter:
             hint = f"they are there with {DELIMITERS[name]!r} between them: write `csv: {name}`"
-        elif near:
-            hint = f"did you mean {near[0]!r}?"
-        else:
-            hint = f"the first row has {names_shown(self.first_row)}"
         return f"no line has the columns {', '.join(map(repr, missing or sorted(self.needed)))}; {hint}"
 
 

@@ -14,7 +14,7 @@ from perfgate.core import Problem
 from perfgate.core.units import NUMBER, UNITS
 from perfgate.core.wording import STATISTICS, is_statistic, listed
 from perfgate.rules.ruleset import Rule, Ruleset
-from perfgate.rules.syntax.cursor import KEYWORDS, UNIT_WORDS, SentenceError, meant_percentile
+from perfgate.rules.syntax.cursor import KEYWORDS, SentenceError, meant_percentile, meant_unit
 from perfgate.rules.syntax.grammar import parse_sentence
 from perfgate.rules.syntax.sentence import Expression, Selector, selectors
 
@@ -144,18 +144,10 @@ def _quantity(words: Sequence[str], at: int) -> tuple[str, list[str]]:
     found = NUMBER.match(words[at])
     assert found is not None
     symbol, rest = words[at][found.end() :], list(words[at + 1 :])
-    if not symbol and rest and (unit := _unit(rest[0])):
+    if not symbol and rest and (unit := meant_unit(rest[0])):
         symbol, rest = unit, rest[1:]
-    symbol = _unit(symbol) or symbol
+    symbol = meant_unit(symbol) or symbol
     return f"{found[0]}{'' if symbol in ('%', 'x') else ' '}{symbol}".rstrip(), rest
-
-
-def _unit(word: str) -> str | None:
-    """Return the unit that a word means: `ms` for `msec`, `GB` for `gb`; None for another word."""
-    if word in UNITS:
-        return word
-    same = [symbol for symbol in UNITS if symbol.lower() == word.lower()]
-    return same[0] if same else UNIT_WORDS.get(word.lower())
 
 
 def _subject(words: Sequence[str], metrics: Collection[str]) -> str | None:

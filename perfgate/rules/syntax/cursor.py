@@ -38,7 +38,7 @@ _UNEXPECTED = {
     "=": "= is not a comparator: write `under`, `at most`, `over`, `at least`, <, <=, > or >=",
 }
 #: Units in words. By similar letters alone, another unit would be suggested for them.
-UNIT_WORDS = {
+_UNIT_WORDS = {
     **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
     **dict.fromkeys(("msec", "millisecond", "milliseconds"), "ms"),
     **dict.fromkeys(("hour", "hours"), "h"),
@@ -179,9 +179,8 @@ class Cursor:
 
     def _refuse_unit(self, symbol: str, token: Token) -> NoReturn:
         """Refuse an unknown unit; suggest one by letter case, by its name in words, or by its letters."""
-        same = [known for known in UNITS if known.lower() == symbol.lower()]
-        in_words = [UNIT_WORDS[symbol]] if symbol in UNIT_WORDS else []
-        near = same or in_words or get_close_matches(symbol, UNITS, n=1)
+        meant = meant_unit(symbol)
+        near = [meant] if meant else get_close_matches(symbol, UNITS, n=1)
         advice = f"did you mean {near[0]!r}?" if near else f"known units are {', '.join(UNITS)}"
         self.fail(f"unknown unit {symbol!r}; {advice}", token)
 
@@ -225,6 +224,14 @@ class Cursor:
             meant = f"{whole}, or {meant} if the comma is the decimal point"
         message = f"a number has a decimal point and no commas: write {meant}"
         raise SentenceError(message, token.start, end.end)
+
+
+def meant_unit(word: str) -> str | None:
+    """Return the unit that a word means: `ms` for `msec`, `GB` for `gb`; None for another word."""
+    if word in UNITS:
+        return word
+    same = [symbol for symbol in UNITS if symbol.lower() == word.lower()]
+    return same[0] if same else _UNIT_WORDS.get(word) or _UNIT_WORDS.get(word.lower())
 
 
 def meant_percentile(word: str) -> str | None:
