@@ -79,13 +79,13 @@ _STATISTICS = {
 }
 #: A header has all columns of one of these kinds of tables.
 _NEEDED = (
-    ("Name", "Calls", "TotalDurationNs"),
-    ("Kernel_Name", "Start_Timestamp", "End_Timestamp"),
-    ("Kernel_Name", "Dispatch_ID"),
-    ("Kernel_Name", "wgr"),
-    ("Kernel_Name", "Counter_Name", "Counter_Value"),
-    ("Direction", "Start_Timestamp", "End_Timestamp"),
-    ("Function", "Start_Timestamp", "End_Timestamp"),
+    ("Name", "Calls", "TotalDurationNs"),  # `*_stats.csv`, `rocpd summary`
+    ("Kernel_Name", "Start_Timestamp", "End_Timestamp"),  # `kernel_trace.csv`
+    ("Kernel_Name", "Dispatch_ID"),  # `pmc_perf.csv`; `Dispatch_Id` is a column of rocprofv3
+    ("Kernel_Name", "wgr"),  # `results.csv` of rocprof
+    ("Kernel_Name", "Counter_Name", "Counter_Value"),  # `counter_collection.csv`
+    ("Direction", "Start_Timestamp", "End_Timestamp"),  # `memory_copy_trace.csv`
+    ("Function", "Start_Timestamp", "End_Timestamp"),  # `*_api_trace.csv`
 )
 #: Columns of `rocpd summary` and of rocprof (ROCm 4 to 6), as rocprofv3 names them.
 _ALIASES = {

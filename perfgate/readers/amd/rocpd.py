@@ -116,13 +116,14 @@ class _Process:
         for id, kind, index, *names in rows:
             if kind == "GPU":
                 agents[id] = str(index)
-                for gpu in [one for one in names if isinstance(one, str) and one][:1]:
+                if gpu := next((name for name in names if isinstance(name, str) and name), ""):
                     calls.run.facts.setdefault("gpu", gpu[:200])
         kernels = self._names("rocpd_info_kernel_symbol", "display_name")
         launched: dict[object, tuple[str, str]] = {}  # by event: the metric of the kernel, and its agent
         columns = ("kernel_id", "agent_id", "event_id")
         for start, end, kernel, agent, event in self._by_start("rocpd_kernel_dispatch", *columns):
-            launched[event] = metric, number = f"kernel.{kernels.get(kernel) or kernel}", agents.get(agent, "")
+            metric, number = f"kernel.{kernels.get(kernel) or kernel}", agents.get(agent, "")
+            launched[event] = metric, number
             calls.span(metric, number, start, end, None)
         for start, end, name in self._by_start("rocpd_memory_copy", "name_id"):
             calls.span(f"memcpy.{self._text(name)}", "", start, end, None)

@@ -24,9 +24,9 @@ def _outline(outline: JsonOutline) -> str | None:
     """Return what shows this format: measures with a value, one of which Bencher knows or has bounds of the value."""
     measures = [path[:2] for path, token in outline.tokens.items() if len(path) == 3 and path[2] == "value"]
     known = any(measure in _MEASURES or outline.has(name, measure, "lower_value") for name, measure in measures)
-    whole = all(token == "{" for path, token in outline.tokens.items() if len(path) < 3)
-    only = all(path[2] in _VALUES for path in outline.tokens if len(path) == 3)  # a `unit` is of another tool
-    found = known and whole and only and ("*",) not in outline.tokens  # `*`: a list
+    are_objects = all(token == "{" for path, token in outline.tokens.items() if len(path) < 3)
+    only_values = all(path[2] in _VALUES for path in outline.tokens if len(path) == 3)  # a `unit` is of another tool
+    found = known and are_objects and only_values and ("*",) not in outline.tokens  # `*`: a list
     return "a JSON document of Bencher's measures" if found else None
 
 

@@ -111,7 +111,7 @@ def _of_log(run: RunBuilder, lines: Iterable[tuple[int, str]]) -> Iterator[_Resu
                 run.say("error", item.fault, item.line)
             elif item.text.startswith("{"):
                 broken = item
-        elif item.call is None and (item.line == 1 or '"times"' in item.text):
+        elif item.call is None and (item.line == 1 or '"times"' in item.text):  # on line 1: see `_of_document`
             loaded = load_json(item.text, run.file.name, run.file.limits)
             yield from _of_document(run, JsonSource(loaded, item.line, columns=False), name, item.line)
         elif item.call and "times" in item.call.fields:

@@ -109,7 +109,7 @@ class NcclLog:
         #: What was printed since the last row of a table: the name and the variables of the next program.
         self.next_name = ""
         self.next_settings: dict[str, str] = {}
-        #: Problems of no section, and the samples of another program (`nccl_tests` adds them).
+        #: Problems of no section, and the samples of the all_reduce benchmark (`nccl_tests` adds them).
         self.other = RunBuilder(document, NAME)
 
     def runs(self) -> tuple[Run, ...]:
@@ -156,6 +156,7 @@ class NcclLog:
         if found := _HEADER.search(line):
             section = self._begin(tag) if section.header and section.is_over else section
             section.header, section.line = found[1].split(), number
+            # `next_name` is not empty if it came behind an earlier header of this table, or in lines of another tag
             section.name = section.name or self.next_name
             self.next_name = ""
             return
@@ -184,7 +185,7 @@ class NcclLog:
     def _settings(self, section: _Section, line: str) -> None:
         """Take the name and the settings of a program; behind the header of a table they are of the next one."""
         names = {*PROGRAM.findall(line)}
-        name = names.pop() if len(names) == 1 else ""
+        name = names.pop() if len(names) == 1 else ""  # of several names, it is not known which one runs
         variables = dict(_VARIABLE.findall(line))
         if section.header:
             self.next_name = name or self.next_name
@@ -253,7 +254,7 @@ def _finish(run: RunBuilder, section: _Section, labels: Labels, has_ranks: bool)
 
 def _take_row(section: _Section, number: int, text: str) -> bool:
     """Read a row, or a part of one; return False if the line is neither."""
-    if section.open_row and 0 < nccl_rows.length_of_rest(text) < len(section.header):
+    if section.open_row and 0 < nccl_rows.length_of_rest(text) < len(section.header):  # more of that row
         begun, number = section.open_row
         section.open_row, text = None, f"{begun} {text}"
     if not _ROW.match(text):
@@ -266,7 +267,7 @@ def _take_row(section: _Section, number: int, text: str) -> bool:
         values = nccl_rows.values_of_row(text.split(), section.header, section.units, number)
         if not isinstance(values, str):
             section.values += values
-        elif len(section.errors) <= 2 * MAX_FAULTS:  # a run lists MAX_FAULTS of them, and counts the others
+        elif len(section.errors) <= 2 * MAX_FAULTS:  # a run lists MAX_FAULTS rows, and counts those beyond
             section.errors.append((_UNREADABLE, number, f": {values}"))
         else:
             section.more_rows += 1

@@ -145,6 +145,7 @@ def values_of_row(cells: list[str], header: Sequence[str], units: Sequence[str],
     if len(cells) < len(header):
         return f"{len(cells)} cells, but the header has {len(header)}"
     numbers = [index for index, name in enumerate(header) if name in _METRIC_OF_COLUMN]
+    # text behind the last column is ignored, but text between the columns moves the numbers
     if len(cells) > len(header) and any(number(cells[index]) is None for index in numbers):
         return "words are where the header has numbers"
     first = numbers[0] if numbers else len(cells)

@@ -76,7 +76,7 @@ _BENCH_FIELDS = (
     ("algo_throughput", "B/s", 8.0, re.compile(r"algo throughput: (\S{1,40}) bps, ")),
     ("busbw", "B/s", 8e-9, re.compile(r"busbw: (\S{1,40}) {1,2}Gbps")),
 )
-#: The greatest number of open blocks; older ones are incomplete.
+#: The greatest number of open blocks; older ones are dropped as incomplete.
 _MOST_OPEN = 1024
 
 
@@ -152,7 +152,9 @@ class _Block(Struct):
         For a throughput it is the bits that were moved, and for a busbw the busbw divided by the throughput.
         """
         before = float(self.texts[-1])
-        return value * before if len(self.texts) == 1 else value / before if before else 0.0
+        if len(self.texts) == 1:  # `value` is a throughput, and `before` the duration
+            return value * before
+        return value / before if before else 0.0
 
 
 class _AllReduceBench:
@@ -209,7 +211,7 @@ class _AllReduceBench:
         """Return the block that value `at` belongs to."""
         last = waiting[-1]
         sound = [block for block in waiting if not any(map(fault_of, block.texts))]
-        if at == 0 or fault_of(text) or not sound:
+        if at == 0 or fault_of(text) or not sound:  # a duration (0) or a damaged number cannot be compared
             return last
         value = float(text)
         if len(waiting) == 1:

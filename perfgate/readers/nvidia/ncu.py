@@ -63,7 +63,7 @@ _TIMES = {
 _PREFIXED = re.compile(r"([KMGTP]?)(byte|hz|Hz|B|[a-z]{2,}.*)")
 _PREFIXES = {"": 1.0, "K": 1e-3, "M": 1e-6, "G": 1e-9, "T": 1e-12, "P": 1e-15}
 _BASES = {"byte": "B", "B": "B", "hz": "1/s", "Hz": "1/s"}
-_PER_SECOND = {"B": "B/s", "1": "1/s", "s": "1"}
+_PER_SECOND = {"B": "B/s", "1": "1/s", "s": "1"}  # by base unit: that unit per second
 
 
 def readings(text: str) -> dict[Mark, str]:
@@ -278,7 +278,7 @@ def _mark_of(document: InputFile) -> Mark | None:
     lines = clean(document.head(_HEAD).decode("utf-8", "replace")).split("\n")[:-1]  # the last may be cut off
     numbered = ((number, line.rstrip("\r"), True) for number, line in enumerate(lines, 1))
     for value in Tables(lambda severity, message, line: None).values(numbered):
-        # the rollup of a counter of single things or bytes
+        # the sum (`.sum`) of single things or bytes, without a prefix, is a whole number
         whole = value.metric.endswith(".sum") and "/" not in value.unit and unit_of(value.unit) in (("1", 1), ("B", 1))
         if not value.metric.startswith(_DEVICE) and (mark := decimal_mark(value.text, whole=whole)):
             return mark

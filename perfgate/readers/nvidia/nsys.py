@@ -90,7 +90,7 @@ class _Summary(RunBuilder):
     def call(self, key: Key, unit: str, aggregate: dict[str, float]) -> None:
         """Add the row of one of many calls of the same range; at the end, they are one aggregate."""
         if key not in self._calls:
-            self.file.count("series", before=self.problems)  # over the limit, these are reported, too
+            self.file.count("series", before=self.problems)  # over the limit, these problems are reported, too
         self._calls.setdefault(key, (unit, []))[1].append(aggregate)
 
     def run(self, part: int | None = None) -> Run:
@@ -123,13 +123,13 @@ class _Reports:
 
     def line(self, number: int, line: str, ended: bool) -> None:
         """Read one line of text: a part of a table, a notice, or another line. It may be cut if it has not `ended`."""
-        short = self._table is None and len(line) < _SHORTEST_NOTICE
-        header = nsys_tables.header_of(self._previous, line) if ended and not short else None
+        may_be_header = ended and len(line) >= _SHORTEST_NOTICE
+        header = nsys_tables.header_of(self._previous, line) if may_be_header else None
         self._previous = line
         if header and self._begin_table(header[0], number):
             self._split = header[1]
         elif not (self._table and line.strip() and self._row(self._table, number, line, ended)):
-            self._table = None
+            self._table = None  # a line that is neither a header nor a row ends the table
             self._other(number, line)
 
     def _begin_table(self, names: Sequence[str], number: int) -> nsys_tables.Table | None:
@@ -196,7 +196,7 @@ class _Reports:
         if not _SHORTEST_NOTICE <= len(line) <= _LONGEST_NOTICE:
             return
         if skipped := _SKIPPED.search(line):
-            if self._notice is None or self._notice.report in nsys_tables.KINDS:
+            if self._notice is None or self._notice.report in nsys_tables.KINDS:  # perhaps a report that is read
                 self.runs.run.say("warning", "nsys skipped a report", number, f": no {skipped[1]} data")
             self._notice = None
             return

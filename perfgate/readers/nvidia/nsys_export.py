@@ -63,7 +63,7 @@ def read(document: InputFile) -> tuple[Run, ...]:
             strings = _add_activities(run, database)
             with suppress(DatabaseFault):  # was reported with the activities of the table
                 trees += nsys_steps.add_steps(run, database, strings)
-            if Key("step.time") in run.finished:  # the ranges that mark the steps
+            if Key("step.time") in run.finished:  # it has the times of these ranges, each of which has its own name
                 for key in [*run.finished]:
                     if key.metric.startswith("range.") and STEP.fullmatch(key.metric.rpartition(":")[2]):
                         del run.finished[key]

@@ -31,7 +31,8 @@ KERNELS, COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"
 SETS, RUNTIME, RANGES = "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"
 #: The NVTX events of ranges (push/pop and start/end).
 RANGE_TYPES = (59, 60, 70, 71)
-#: Tables of devices: the kind in a trace, the name of unknown ids, and columns: id of the name, factors of the amount.
+#: Tables of devices: the kind in a trace, the name of unknown ids, and columns: the id of the name, then those whose
+#: product is the amount (the thread blocks of a kernel, the bytes of a copy).
 _DEVICES = {
     KERNELS: (KERNEL, "", ("demangledName", "gridX", "gridY", "gridZ")),
     COPIES: (MEMCPY, "Memcpy other", ("copyKind", "bytes")),
@@ -83,9 +84,9 @@ def _add_counted(run: RunBuilder, tables: EventTables, all_ended: bool) -> Seque
     for remark in steps.remarks:
         run.say("warning", remark)
     has_device = len(tables.device.start) > 0
-    found = [*make.of_steps(steps)] if has_device else []
+    found = [*make.of_steps(steps)] if has_device else []  # else only calls are counted
     for series in (*found, *Work(make, steps).series()):
-        if all_ended or series.key.metric != "work.device_time":
+        if all_ended or series.key.metric != "work.device_time":  # work without an end has an unknown time
             run.finish(series)
     return (call_tree(tables, steps, rank=""),) if run.file.source.with_calls and has_device else ()
 

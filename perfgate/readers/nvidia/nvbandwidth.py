@@ -94,7 +94,7 @@ class _Text:
         self.runs = Runs(lambda: RunBuilder(file, NAME))
         self.tests: set[str] = set()
         self.matrix: _Matrix | None = None
-        #: Whether the test that runs has a matrix already.
+        #: Whether the test that runs has a matrix with its sum, or an error, already.
         self.has_result = False
         #: The name of each GPU of this run.
         self.gpus: list[str] = []

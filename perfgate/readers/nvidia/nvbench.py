@@ -38,7 +38,9 @@ FORMAT = Format(
 BESIDE = "min_samples|min_time|max_noise|skip_time|timeout"
 #: A statistic of a time: kind of measurement, processor, statistic, and `/relative` or `/absolute` of a deviation.
 _TIME = re.compile(r"nv/(cold|cpu_only|batch)/(?:time/)?(gpu|cpu)/(?:time/)?(mean|median|min|max|stdev|iqr)(/\w+)?")
+#: By kind of measurement and processor: the end of the metric. All others are `cpu_time`.
 _PARTS = {("cold", "gpu"): "", ("cold", "cpu"): "cpu_time", ("batch", "gpu"): "batch_time"}
+#: By the statistic of nvbench: that of perfgate, which has none for `iqr`.
 _STATISTICS = {"mean": "mean", "median": "median", "min": "min", "max": "max", "stdev": "stddev"}
 _NAMES = {
     "bw/global/bytes_per_second": "bandwidth",
