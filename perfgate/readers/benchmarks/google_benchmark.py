@@ -142,7 +142,7 @@ def _metrics(to: Target, rows: Rows) -> dict[Target, str]:
             why = f"the time unit {shown(row.get('time_unit'))} is unknown, or not that of the other rows; left out"
             for target in (to, to.part("cpu_time")):
                 target.refuse(why, path)
-            per = None
+            per = None  # no time is added, so the rows behind this one are refused, too
     found: dict[Target, str] = {}
     if per is not None:
         found = {Target(to.run, to.key, "s", per): "real_time", to.part("cpu_time", "s", per): "cpu_time"}

@@ -73,7 +73,7 @@ def _unit_of(name: str) -> tuple[str, float]:
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file: the results of all its nodes or benchmarks."""
     run = RunBuilder(file, NAME)
-    sources: list[JsonSource] = []
+    sources: list[JsonSource] = []  # the documents without problems
     for line, text in _documents(file):
         loaded = load_json(text, file.name, file.limits, finite=False)
         source = JsonSource(loaded, line)

@@ -101,7 +101,7 @@ def _of_log(run: RunBuilder, lines: Iterable[tuple[int, str]]) -> Iterator[_Resu
     broken: Embedded | None = None  # the last document that was broken off before its times
     for item in embedded(lines, run.file.limits, also=_BETWEEN):
         if not isinstance(item, Embedded):
-            line, between = item
+            line, between = item  # a line that matches `_BETWEEN`
             name = between[1] or name
             if broken and not between[1]:
                 run.say("error", f"{BROKEN}; its times come on line {line}", broken.line)
