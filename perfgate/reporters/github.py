@@ -84,11 +84,11 @@ def _of_cause(group: CauseGroup) -> _Annotation:
 def _of_verdicts(verdicts: Iterable[Verdict]) -> Iterator[_Annotation]:
     for verdict in answer.worst_first(verdicts):
         if answer.needs_attention(verdict) or verdict.improved:
-            level: _Level = "warning" if answer.needs_attention(verdict) else "notice"
+            level: _Level = "error" if verdict.exit_code else "warning" if answer.needs_attention(verdict) else "notice"
             step = [f"→ {answer.next_step(verdict.next_step)}"] if verdict.next_step.text else []
             lines = [verdict.message or verdict.outcome, *step, *numbers.explanation(verdict)]
             title = f"{verdict.outcome}: {numbers.what(verdict)}"
-            yield _Annotation("error" if verdict.exit_code else level, title, lines, verdict.at)
+            yield _Annotation(level, title, lines, verdict.at)
 
 
 def _of_problem(problem: Problem) -> _Annotation:

@@ -194,6 +194,7 @@ def _poor(gate: FirstGate) -> Iterator[str]:
     rules = gate.advice.rules if gate.advice else ()
     about_step = [rule for rule in rules if rule.purpose == "usual" and rule.subject.startswith(f"{step} ")]
     seen = [rule.fails_from or 0.0 for rule in about_step]
+    # With missing runs, `_steps` asks for these first.
     if gate.missing_runs <= 0 and any(change > _POOR for change in seen):
         yield (
             f"A slowdown of {step} below {format_change(max(seen))} may stay green or end in exit 3. On a noisy"

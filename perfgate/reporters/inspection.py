@@ -98,7 +98,8 @@ def _problems(run: RunSummary, places: _Places) -> Iterator[str]:
     for problem in run.problems:
         (first, here), *others = places[problem.severity, problem.message].items()
         if first == _name(run):
-            elsewhere = [name for name, there in others if not there <= here]  # else it is one problem of a file
+            # A run with no other place than the first one is of the same file, and has the same problem.
+            elsewhere = [name for name, there in others if not there <= here]
             more = f" (the same in {listed(elsewhere, _MOST_NAMED)})" if elsewhere else ""
             yield one_line(f"{problem}{more}")
 

@@ -136,6 +136,7 @@ def _list_text(values: Sequence[Any], line: str, lists: _Lists) -> str:
         return lists[id(values)][1]
     inner = f"{line}  "
     items = [_text(item, inner, lists) for item in values]
+    # Numbers of both types, or a float of 1e12 or more. NaN and infinity are `null`: such a list has a line for each.
     if kinds <= {int, float} and "null" not in items:
         return f"[{', '.join(items)}]"
     return f"[{inner}{f',{inner}'.join(items)}{line}]"

@@ -119,7 +119,7 @@ def _summary(proofs: Sequence[Proof], exit_code: int) -> str:
     """Return how many clauses are in each state, and how many would not report that their metric is missing."""
     found = [proof.state for proof in proofs]
     counts = [f"{found.count(state)} {words}" for state, (_, words, _) in _STATES.items() if state in found]
-    absences = len([proof for proof in proofs if not proof.misses])
+    absences = len([proof for proof in proofs if not proof.misses])  # `misses`: it reports a missing metric
     counts += [f"{plural(absences, 'missing metric')} not noticed"] if absences else []
     return f"{'FAIL' if exit_code else 'PASS'}  {', '.join(counts)} (exit {exit_code})"
 

@@ -122,7 +122,8 @@ def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
         return None, [_at(document, _as_written(document, found.path), found.message)]
     report = _report(form)
     written = load_json(json_report.render(report), document.name).data
-    other = _difference({**data, "counts": written["counts"]}, written)  # the counts are compared below
+    # `written` counts outcomes of today; the counts of the document are compared below, with its own outcomes.
+    other = _difference({**data, "counts": written["counts"]}, written)
     if other is not None:
         return None, [_at(document, other, f"{'.'.join(map(str, other))} is not what perfgate writes")]
     if form.counts != dict(Counter(one["outcome"] for one in document.data["verdicts"])):
@@ -132,12 +133,7 @@ def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
 
 
 def _with_outcomes_of_today(data: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with the outcomes of today for `suspect` and `inconclusive`, which older versions wrote.
-
-    For an inconclusive verdict, the exit code alone says what `on_inconclusive` made of it. With a reason in
-    BROKEN_PROMISES the answer is open, also at exit code 0 of a rule that only warns, because a pass promises to
-    exclude `at_worst`.
-    """
+    """Return the document with the outcomes of today for `suspect` and `inconclusive`, which older versions wrote."""
     data = dict(data)
     verdicts, policy = data.get("verdicts"), data.get("policy")
     if isinstance(verdicts, list):
@@ -153,6 +149,11 @@ def _with_outcomes_of_today(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_today(verdict: Any) -> Any:
+    """Return a verdict with its outcome of today. What `on_inconclusive` made of it is only in the exit code.
+
+    1 is a failure, 3 is undecided, and 0 is a pass, but undecided with a reason in BROKEN_PROMISES: a pass promises to
+    exclude `at_worst`, so it is the 0 of a rule that only warns.
+    """
     outcome = verdict.get("outcome") if isinstance(verdict, dict) else None
     if outcome == "suspect":
         return {**verdict, "outcome": "undecided", "suspect": True}

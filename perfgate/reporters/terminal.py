@@ -36,8 +36,8 @@ def render(
     if report.exit_code == 3 and not quiet and (unread := answer.unread_runs(report)):
         return _without_measurements(page, report, unread, verbose=verbose)
     # The table of a comparison, whose rules are on no line of a file, is what the user asked for.
-    has_differences = report.verdicts or report.identical or report.causes is not None
-    is_comparison = has_differences and all(verdict.at.line is None for verdict in report.verdicts)
+    has_answer = report.verdicts or report.identical or report.causes is not None  # else only problems
+    is_comparison = has_answer and all(verdict.at.line is None for verdict in report.verdicts)
     if quiet:
         write_answer(page, report)
     elif verbose or is_comparison:

@@ -78,7 +78,10 @@ class Page:
     def widths(
         self, rows: Sequence[Sequence[str]], *, wraps: int = 0, least: int = 16, width: int | None = None
     ) -> list[int]:
-        """Return the width of each column; `wraps` has at least `least`, at most what the others leave of `width`."""
+        """Return the width of each column: that of its widest cell.
+
+        Only column number `wraps` may be narrower: it gets what the others leave of `width`, but at least `least`.
+        """
         widths = [max(map(self.cells, column)) for column in zip(*rows, strict=True)]
         longest, widths[wraps] = widths[wraps], 0
         room = (self.width if width is None else width) - sum(widths) - GAP * (len(widths) - 1)

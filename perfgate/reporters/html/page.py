@@ -63,7 +63,7 @@ def _visible(value: object) -> object:
 
 
 def _whole(value: object) -> object:
-    """Return the same escaped, and without clipping, which would break a command."""
+    """Return a text as `_visible` does, but escaped, and never clipped: that would break a command."""
     return escape(one_line(value)) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 

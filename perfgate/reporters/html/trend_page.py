@@ -212,6 +212,7 @@ def _open(found: LoadedHistory, events: Sequence[HistoryEvent]) -> list[HistoryE
 
 
 def _told(events: Sequence[HistoryEvent]) -> set[_Metric]:
+    """Return the metrics of events: the open changes of other metrics are listed one by one."""
     return {_id(change) for event in events for change in event.changes}
 
 

@@ -133,7 +133,7 @@ def plotted(show: TrendFrame) -> list[PlottedChange]:
             end = index[change.went_away.id]
         around = (show.boundary(point.first), show.boundary(point.last + 1))
         found.append(PlottedChange(change, kind(change), show.boundary(point.index), show.boundary(end), *around))
-    return [series for series in found if series.at >= show.left]
+    return [one for one in found if one.at >= show.left]
 
 
 def kind(change: HistoryChange) -> str:
