@@ -13,7 +13,7 @@ from perfgate.core import ChangeKind, Location, PolicyChange
 from perfgate.core.file_mappings import FileMapping
 from perfgate.core.wording import shell_text
 from perfgate.rules.model_section import TrainedModel
-from perfgate.rules.ruleset import AtWorst, Rule, Ruleset, Settings
+from perfgate.rules.ruleset import AtWorst, DatedReason, Rule, Ruleset, Settings
 from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 
 #: One difference between two rules: its effect, and words for it.
@@ -250,13 +250,15 @@ def _of_conditions(old: Rule, new: Rule) -> Iterator[Detail]:
         kind = _kind(is_looser=is_looser) if is_looser or is_tighter else "changes"
         sides = " → ".join(" and ".join(sorted(map(str, when))) or "always" for when in (before, after))
         yield kind, f"when {sides}"
-    for words, one, other in (
-        ("expected to fail", old.expect_fail, new.expect_fail),
-        ("quarantined", old.quarantine, new.quarantine),
-    ):
-        if one != other:
-            first, last = (dated.until if dated else date.min for dated in (one, other))
-            sides = " → ".join("never" if until == date.min else str(until) for until in (first, last))
-            yield _kind(is_looser=last > first), f"{words} until {sides}"
+    if old.expect_fail != new.expect_fail:
+        yield _of_dates("expected to fail", old.expect_fail, new.expect_fail)
+    if old.quarantine != new.quarantine:
+        yield _of_dates("quarantined", old.quarantine, new.quarantine)
     if old.better != new.better:
         yield "changes", f"better {old.better or 'default'} → {new.better or 'default'}"
+
+
+def _of_dates(words: str, old: DatedReason | None, new: DatedReason | None) -> Detail:
+    first, last = (dated.until if dated else date.min for dated in (old, new))
+    sides = " → ".join("never" if until == date.min else str(until) for until in (first, last))
+    return _kind(is_looser=last > first), f"{words} until {sides}"
