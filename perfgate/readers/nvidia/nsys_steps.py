@@ -1,8 +1,8 @@
 """The steps of an Nsight Systems export, if NVTX ranges mark them: `step 12`, `iteration_12`, `ProfilerStep#12`.
 
 The rows of an export become the tables of a torch trace, so `step.*` (of these ranges), `gpu.*`, `work.*` and the call
-tree are those of `torch_trace`. A step range inside another one does not count. The work of a device belongs to the
-call of the runtime with its `correlationId`.
+tree are those of `torch_trace` (in the mode `corrected`, see `breakdown` there). A step range inside another one does
+not count. The work of a device belongs to the call of the runtime with its `correlationId`.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _numbered(values: Int64, text: Callable[[int], str], names: Names) -> Int64:
 
 
 def _add_calls(tables: EventTables, database: Database, names: Texts, process: int) -> bool:
-    """Add the calls of a process as those of today's traces (NAMED); return whether the export has any."""
+    """Add the calls of a process as those of traces since 2021 (NAMED); return whether the export has any."""
     columns = _columns(database, RUNTIME, ("start", "end", "globalTid", "correlationId", "nameId"))
     start, end, thread, correlation, name = _sound(columns[:, columns[2] & _PROCESS == process])
     numbers = _numbered(name, lambda one: _CALL_VERSION.sub("", names.get(one, "")), tables.call_names)
