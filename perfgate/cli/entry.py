@@ -61,7 +61,7 @@ _GROUPS = {
     "history": ("add", "backfill", "compact", "events", "export", "import", "quarantine", "report", "show", "watch"),
     "rules": ("check", "diff", "explain", "show"),
 }
-#: The names of commands in other tools, and former names.
+#: The command that a message proposes for a name of other tools, or for a misspelt former name (see `_EARLIER`).
 _OTHER_WORDS = {
     "accept": "baseline approve",
     "calibrate": "rules --calibrate",
@@ -170,7 +170,7 @@ class _Commands(SuggestingGroup):
         meant = {name: [name] for name in _COMMANDS} | {other: [command] for other, command in _OTHER_WORDS.items()}
         for group, commands in _GROUPS.items():
             for command in commands:
-                if command not in _COMMANDS:
+                if command not in _COMMANDS:  # otherwise it means the command of that name, such as `check`
                     meant.setdefault(command, []).append(f"{group} {command}")
         near = get_close_matches(word, meant, n=1)
         return meant[near[0]] if near else []

@@ -37,10 +37,10 @@ def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[Non
     before = {name: _identity(path) for name, path in files.items()}
     try:
         with _sigterm_raises():
-            if faults:
+            if faults:  # inside, so that the reports that can be written say it
                 raise Refused(next(iter(faults.values())))
             yield
-    except click.exceptions.Exit:
+    except click.exceptions.Exit:  # with it, click ends a command: not an error
         raise
     except BaseException as error:
         report = _refusal(error)
@@ -85,7 +85,7 @@ def _sigterm_raises() -> Iterator[None]:
 def _refusal(error: BaseException) -> Report:
     """Return the report of an error: a problem for each line of its message, and the exit code (3 for a signal)."""
     message, code = str(error), _INTERNAL
-    if isinstance(error, Refused):
+    if isinstance(error, Refused):  # after a signal, its code is 128 plus the number, which no report has
         code = error.exit_code if error.exit_code <= _INTERNAL else _NOT_JUDGED
     elif isinstance(error, click.ClickException):
         message, code = error.format_message(), _USAGE

@@ -175,7 +175,7 @@ def _values(runs: Sequence[Run], metric: str, labels: Mapping[str, str] | None, 
     return found
 
 
-#: Words in the names of metrics that have no noise, or none from the machine: bytes, counts, work.
+#: Words in the names of metrics without noise from the machine (bytes, counts, work), for rules without measured runs.
 _QUIET = ("memory", "bytes", "count", "instructions", "flops", "loss", "accuracy")
 
 
@@ -211,6 +211,7 @@ def needs_of_command(ruleset: Ruleset, runs: CommandRuns) -> Iterator[RuleNeed]:
         if plan.rule not in asked or (plan.trouble is not None and "without noise" in plan.trouble):
             continue
         load = runs.load(plan.metric, plan.labels, plan.statistic)
+        # Without `at_worst`, the clause is about a limit or the anchor, or has no plan: only an absent metric is told.
         if plan.at_worst is not None:
             yield _need(str(plan.at), rules[plan.rule], plan.at_worst, load)
         elif not load.floors:  # the runs lack the metric; `needs` is not shown then

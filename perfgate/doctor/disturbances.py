@@ -222,7 +222,7 @@ def _processors(text: str, tick: int) -> tuple[dict[int, float], float]:
     for found in re.finditer(r"^cpu(\d{0,9}) ((?: ?\d{1,20}(?!\d))+)$", text, re.MULTILINE):
         numbers = [float(word) / tick for word in found[2].split()]
         if len(numbers) >= 8:
-            user, nice, system, _, _, irq, softirq, steal = numbers[:8]
+            user, nice, system, _, _, irq, softirq, steal = numbers[:8]  # without idle and iowait
             busy[int(found[1] or -1)] = user + nice + system + irq + softirq
             stolen = steal if not found[1] else stolen
     return busy, stolen
@@ -279,7 +279,7 @@ def _card(nvml: Any, number: int) -> list[Disturbance]:
         users = f"{len(processes)} programs use it" if len(processes) > 1 else "another program uses it"
         found.append(Disturbance(name, f"{users}: process {others}", does_disturb=True))
     bits = nvml_answer(nvml, "nvmlDeviceGetCurrentClocksEventReasons", device)
-    if bits is None:
+    if bits is None:  # the same under its older name
         bits = nvml_answer(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", device)
     if reasons := sorted({words for bit, words in _HELD.items() if (bits or 0) & bit}):
         found.append(Disturbance(name, f"its clocks are limited by {' and '.join(reasons)}", does_disturb=True))

@@ -52,7 +52,7 @@ def measure(probes: Sequence[Round], seconds: float, clock: Callable[[], float] 
 
 @contextmanager
 def host_probe(cpus: Collection[int]) -> Iterator[Round]:
-    """Start a process of each known load on each processor; the `with` block gets the probe of the host."""
+    """Start each known load on each of `cpus`, or once if they are unknown; the `with` block gets the host's probe."""
     chosen: list[set[int] | None] = [{cpu} for cpu in sorted(cpus)[:_MOST_PROCESSES]]
     with ExitStack() as stack:
         loops, copies = (
