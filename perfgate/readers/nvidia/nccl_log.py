@@ -99,7 +99,10 @@ class _Section(Struct, eq=False):
 
 
 class NcclLog:
-    """A log of one or several programs while it is read; with tags, each process has its own sections."""
+    """A log of one or several programs while it is read; with tags, each process has its own sections.
+
+    Behind the header of a table, a section ends where a line of `_BEGINNING` comes, or behind `is_over` another header.
+    """
 
     def __init__(self, document: InputFile) -> None:
         self.file = document
