@@ -186,7 +186,7 @@ def _search_inside(task: BisectTask, items: SearchedRange, report: BisectReport)
     if report.outcome != "found" or len(report.blamed) != 1 or not report.suspects[0].item.is_merge:
         return report
     merge = items.commits[report.blamed[0]]
-    inner = inside_merge(merge)
+    inner = inside_merge(merge)  # its first item is the commit at which their branch began
     if inner is None:
         return report
     task.tell(f"{merge.sha[:12]} is a merge: searching the {len(inner.names) - 1} commits that it brought")
@@ -213,7 +213,8 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
         measurer = ItemMeasurer(task, items, folder, runner, session=folder.session)
         fault, stored = measurer.begin(), False
         if fault is not None:
-            result = SearchResult("undecided", (), (), 0.0, -1.0, math.inf, 0, None, posterior=None, fault=fault)
+            any_change = (0.0, -1.0, math.inf)  # nothing is known: the change, and its interval
+            result = SearchResult("undecided", (), (), *any_change, runs=0, more_runs=None, posterior=None, fault=fault)
         else:
             terms, model = Terms(most_runs=task.request.most_runs), measurer.model()
             stored = bool(model.stored)

@@ -92,7 +92,7 @@ def answer(parts: AnswerParts) -> BisectReport:
         change=result.change if posterior else None,
         low=result.low if posterior else None,
         high=result.high if posterior else None,
-        runs=(parts.folder.started + parts.lost) // (2 if paired else 1),
+        runs=(parts.folder.started + parts.lost) // (2 if paired else 1),  # a pair starts the command twice
         paired=paired,
         noise=posterior.noise if posterior else None,
         drift_per_hour=math.expm1(posterior.drift) if posterior else None,
@@ -174,7 +174,7 @@ def _words_if_not_reproduced(parts: AnswerParts) -> tuple[str, str]:
     result = parts.result
     differ = "do not differ"
     step = f"compare the machine, the data and the settings, or start from an earlier {parts.noun}"
-    if max(abs(result.low), abs(result.high)) > 2 * parts.tolerance:
+    if max(abs(result.low), abs(result.high)) > 2 * parts.tolerance:  # an answer excludes twice the tolerance
         differ = "may not differ"  # four times the runs halve the interval
         step = f"the runs are too noisy to exclude a change: repeat it with --max-runs {4 * result.runs}"
     both, tolerance = f"{parts.name(0)} and {parts.name(-1)}", format_change(parts.tolerance).lstrip("+")
@@ -244,7 +244,7 @@ def _another_change(parts: AnswerParts, probability: float) -> str:
     note = f"there may be another, smaller change ({_percent(probability)} probability{where})"
     first, last, end = result.blamed[0], result.blamed[-1], len(parts.items.names) - 1
     repeat = "repeat the command with"
-    if first > 1:
+    if first > 1:  # a search needs two items
         note += f"; to search before {parts.name(first)}, {repeat} {_options(parts, 0, first - 1, 'before')}"
         repeat = "with"
     if last < end:

@@ -72,9 +72,9 @@ class Neighbours(Struct, frozen=True):
         if not self.is_paired:
             return self._read(good, ""), self._read(bad, "")
         pairs = self.pairs[-MOST_PAIRS:]
-        if not pairs and not self.is_alone:  # then each item by itself, as the new side of its pairs
+        if not pairs and not self.is_alone:  # the first item may differ from the good one: no stand-in for it
             return self._read(good, "new"), self._read(bad, "new")
-        # Without pairs of the two, pairs with the first item are next best, because both sides saw the same machine.
+        # Without pairs of the two, `bad` has the bad item beside the first one, in place of the good one.
         read = [(self._read([pair], "base"), self._read([pair], "new")) for pair in pairs or bad]
         whole = [sides for sides in read if len(sides[0]) == len(sides[1])]  # a side may be unreadable
         return [run for base, _ in whole for run in base], [run for _, new in whole for run in new]

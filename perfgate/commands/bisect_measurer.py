@@ -229,7 +229,7 @@ class ItemMeasurer(Struct):
         count, most = len(self.folder.stored) + 1, self.task.request.most_runs
         line = f"run {count} of at most {most}: {self._name(position)} ({position} of {len(self.items.names) - 1})"
         if found is not None:
-            cell = int(found.cells.argmax())
+            cell = int(found.cells.argmax())  # the most probable place: the items after `low`, up to `high`
             low, high = int(found.edges[cell]), int(found.edges[cell + 1])
             change = math.expm1(found.change(cell)[0])
             where = self._name(high) if high - low == 1 else f"one of {high - low} up to {self._name(high)}"

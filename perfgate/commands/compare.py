@@ -243,7 +243,7 @@ def _shared(runs: Sequence[Run]) -> set[str]:
 
 
 def _metrics(runs: Sequence[Run]) -> set[str]:
-    """Return the metrics of runs, but those of the machine only if there are no others, which they explain."""
+    """Return the metrics of runs. Those of the machine explain others, and count only if there are no others."""
     names = {series.key.metric for run in runs for series in run.series}
     return {name for name in names if not name.startswith(MACHINE_STATE)} or names
 

@@ -251,14 +251,14 @@ def _replayed(history: StoredHistory, rules: Sequence[Rule], ref: str | None) ->
     from perfgate.stats.distributions import share_bounds
 
     branch = branch_of(history.runs, ref)
-    if branch is None:
+    if branch is None:  # no run is of `ref`
         return
     is_of_branch = [run.ref == (branch or None) for run in history.runs]  # "" if no run names its branch
     until = surroundings.today() + timedelta(days=_DAYS)
     for rule, column in product(rules, history.series):
         if not _judges(rule, column):
             continue
-        rows = [row for row, run in enumerate(column.at.tolist()) if is_of_branch[run]]
+        rows = [row for row, run in enumerate(column.at.tolist()) if is_of_branch[run]]  # `at`: the run of each number
         alarms, runs = false_alarms(rule, column, rows[-_RUNS:])
         if runs:
             low, high = share_bounds(alarms, runs)

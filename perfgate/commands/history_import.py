@@ -82,6 +82,7 @@ def import_history(
             found.append((importer.name, imported))
     refs = Counter[str | None]()
     for _, imported in found:
+        # A long file has counted its runs by branch while it was read (`Imported.refs`).
         refs.update(imported.refs or (run.ref for run in imported.runs))
     if not refs and not any(problem.severity == "error" for problem in problems):
         problems += [Problem("error", "has no run to import", Location(shown_path(path))) for path in options.runs]
@@ -130,6 +131,7 @@ def _files(
         if importer is None:
             problems.append(_unknown(name, text, is_alone=not top.is_dir()))
             continue
+        # With `--time`, only the file as it is now is a run.
         versions = list(_versions(place, file)) if importer.of_versions and time is None else []
         yield from ((version, importer) for version in versions or [file])
 

@@ -65,8 +65,8 @@ def command(
     if webhook and not is_private(webhook):
         raise click.UsageError("the address of the webhook does not begin with https://")
     is_dry = not os.environ.get("CI") if dry_run is None else dry_run
-    desk = None if is_dry and not os.environ.get("GITHUB_TOKEN") else TicketDesk()
-    writer = None if is_dry else desk
+    desk = None if is_dry and not os.environ.get("GITHUB_TOKEN") else TicketDesk()  # reads the tickets
+    writer = None if is_dry else desk  # changes them
     events, history = told_events(HistoryPlace(options.baselines, ref=ref, rules=options.rules))
     tickets = desk.tickets() if desk else []
     todo = _steps(events, tickets, history)

@@ -148,15 +148,15 @@ def record_search(
     to decide, show nothing; without a better direction, any change is worse. `suite` is None for a metric without a
     rule: then the only suite with a ledger is used.
     """
-    is_worse = report.change is not None and report.larger_is_worse in (None, report.change > 0)
+    is_for_worse = report.change is not None and report.larger_is_worse in (None, report.change > 0)
     widest = max(abs(report.low or 0.0), abs(report.high or 0.0))
     store = open_store(options.baselines)
     suites = ledger.suites_of_ledger(store) if suite is None else [suite]
     if len(suites) != 1:
         return
     shown: dict[EvidenceKind, Sequence[str]] = {}
-    if report.outcome == "found" and is_worse:
-        shown = {"found": names[max(report.blamed) :], "cleared": names[1 : min(report.blamed)]}
+    if report.outcome == "found" and is_for_worse:
+        shown = {"found": names[max(report.blamed) :], "cleared": names[1 : min(report.blamed)]}  # [0]: the good end
     elif report.outcome == "not-reproduced" and widest <= 2 * report.tolerance:
         shown = {"not-reproduced": names[-1:]}
     for kind, commits in shown.items():
