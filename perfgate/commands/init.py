@@ -207,7 +207,7 @@ def _rule(metric: str, runs: Sequence[Run], ruleset: Ruleset, *, is_paired: bool
         raise Refused(f"the runs have no metric {metric}: {hint}")
     better = replace(ruleset, mappings=read_mapping_files(("rules",)).mappings).better
     found = proposed_for(metric, runs, surroundings.today(), is_paired=is_paired, better=better)
-    if isinstance(found, str):
+    if isinstance(found, str):  # the reason why no rule fits
         step = f"; pairs may show it: `perfgate init --paired --add {shlex.quote(metric)} RUN...`"
         raise Refused(f"no rule about {metric} fits: {found}{'' if is_paired or 'noise' not in found else step}", 3)
     subject = found.sentence.partition(" within ")[0]

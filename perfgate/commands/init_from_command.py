@@ -148,7 +148,7 @@ def _chosen(
         return stored
     pairs = make_pairs()
     assert gate.measured is not None
-    measured = replace(gate.measured, seconds=RUNS * pairs.seconds)
+    measured = replace(gate.measured, seconds=RUNS * pairs.seconds)  # of a check that makes RUNS pairs
     of_pairs = replace(gate, measured=measured, is_paired=True)
     of_pairs, pair_files = init_gate.gate_from_runs(replace(first, pairs=pairs.pairs), of_pairs)
     if stored is None:
@@ -166,7 +166,7 @@ def _chosen(
 
 
 def _is_poor(gate: FirstGate) -> bool:
-    """Return whether stored runs see only large changes of time; exact work needs no times."""
+    """Return whether stored runs see only large changes of time, if that is known; exact work needs no times."""
     counts_work = gate.advice is not None and any(rule.purpose == "work" for rule in gate.advice.rules)
     return gate.state == "too-noisy" or (POOR < _least(gate) < math.inf and not counts_work)
 
@@ -202,6 +202,7 @@ def _pairs(command: RunCommand, measuring: MeasuringOptions, first: FirstRuns) -
     made: list[Path] = []
 
     def keep(paths: Sequence[Path], noted: object) -> Report:
+        """Take the place of the judge: note the files of all pairs so far, and judge nothing."""
         made[:] = paths
         return Report()
 
@@ -222,7 +223,7 @@ def _pairs(command: RunCommand, measuring: MeasuringOptions, first: FirstRuns) -
 def _written(gate: FirstGate, made: Files, choices: InitChoices, existing: str, text: str) -> FirstGate:
     """Write the files, with `text` as rules/perfgate.yaml, or at the end of that file if the user has one."""
     if not os.path.exists(_MAPPINGS):
-        rules, *others = made.items()
+        rules, *others = made.items()  # the rule file comes first, and the section about the command next
         return init_gate.written(gate, dict([rules, (_MAPPINGS, text.encode()), *others]), choices, existing)
     gate = init_gate.written(gate, made, choices, existing)
     if not choices.dry_run:

@@ -127,7 +127,7 @@ def _own_policy(source: PolicySource, store: Store, options: CommandOptions) -> 
 
 def history_of(source: PolicySource, baselines: str, place: str) -> ReadHistory | None:
     """Return the reader of the history of SUITE/ENVIRONMENT/LEVEL; None without a history."""
-    place = place.rpartition("/")[0]
+    place = place.rpartition("/")[0]  # without the level
     store = store_of(source, baselines, place)
     if not any(store.paths(f"{HISTORY}/{place}")):
         return None

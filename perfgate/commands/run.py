@@ -201,7 +201,7 @@ def command(
             from perfgate.commands.ledger import record_report
 
             record_report(report, options, tell)
-        return published if code == report.exit_code else code
+        return published if code == report.exit_code else code  # other codes are those of a signal
 
 
 def run(asked: RunOptions, check: CheckRequest, tell: Tell) -> tuple[Report, int]:
@@ -212,7 +212,7 @@ def run(asked: RunOptions, check: CheckRequest, tell: Tell) -> tuple[Report, int
     """
     measuring, sides = asked.measuring(), asked.sides(check.options.format)
     pairs = sides if asked.paired or asked.attribute else None
-    # Next steps need not name runs that later commands find by themselves.
+    # Next steps need not name runs that later commands find: all but those of --reruns (`unless-suspect`).
     is_kept = measuring.keep == KEEP and measuring.stop != "unless-suspect"
     own = replace(check, options=replace(check.options, kept=is_kept), looks=measuring.looks)
     prepared = prepare(replace(own, own_pairs=pairs is not None), hold=True)
@@ -231,7 +231,7 @@ def run(asked: RunOptions, check: CheckRequest, tell: Tell) -> tuple[Report, int
                 report = until_settled.run_again_if_suspect(measuring, words, asked.measured, judge_runs, tell)
             else:
                 report = until_settled.run_until_settled(measuring, words, judge_runs, tell)
-            if measuring.stop != "unless-suspect":
+            if measuring.stop != "unless-suspect":  # with --reruns, the newest run is not in that folder
                 replace_file(f"{measuring.keep}/{REPORT}", RENDERERS["json"](report).encode())
     except Stopped as stopped:  # before the first run, or after the last one
         raise Refused(str(stopped), stopped.exit_code) from None
@@ -256,7 +256,7 @@ def _completed(
         if kept is None:
             raise Refused(NO_COMMAND)
         words = kept.words
-        if pairs is None and kept.paired and measuring.stop != "unless-suspect":
+        if pairs is None and kept.paired and measuring.stop != "unless-suspect":  # --reruns makes no pairs
             pairs = sides
         measuring = replace(measuring, results=measuring.results or kept.results, environment=dict(kept.env))
         pairs = replace(pairs, new=words, build=pairs.build or kept.build) if pairs else None
