@@ -128,7 +128,7 @@ class _Commands(SuggestingGroup):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the file of a command and return it, or None. Raises UsageError as the class above.
+        """Import the file of a command and return it, or None. Raises UsageError with the nearest name.
 
         numpy gets one thread: no command multiplies large matrices, and each thread takes time to start and memory.
         """

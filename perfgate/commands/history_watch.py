@@ -152,7 +152,8 @@ def _content(path: Path) -> bytes:
 def _posted(webhook: str | None, step: TicketStep, url: str | None, *, is_slack: bool) -> bool:
     """Post the news of an event to the webhook; return False, after a message, if that failed.
 
-    Nothing is posted without a webhook, or without `url`, the address of the ticket, which a dry run does not have.
+    Nothing is posted without a webhook, in a dry run (which has no `url`, the address of the ticket), for an update, or
+    for a ticket without an event.
     """
     if not webhook or url is None or step.event is None or step.action == "update":
         return True
@@ -196,7 +197,7 @@ class TicketDesk:
         if ticket is None:
             assert event is not None
             return self._opened(event.id, fields)
-        if event is None:
+        if event is None:  # the ticket is a duplicate, or the history no longer has the event
             about = f"Duplicate of #{step.first}" if step.first else news
             without_step = ticket.text.partition(reporter.NEXT)[0]
             fields["body"] = f"{replace(ticket.told, state='gone').marker}{about}\n\n{without_step}"
