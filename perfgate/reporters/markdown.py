@@ -198,6 +198,7 @@ def _item(verdict: Verdict) -> str:
     details = [
         f"**next:** {answer.next_step(verdict.next_step, prose, code)}" if verdict.next_step.text else "",
         f"rule: {code(str(verdict.at))} {code(verdict.rule)}{answer.effect(verdict)}",
+        # The row of a verdict that needs attention has its `why`.
         f"why: {prose(verdict.why)}" if verdict.why and not answer.needs_attention(verdict) else "",
         f"owner: {code(verdict.owner)}" if verdict.owner else "",
         f"explained by: {prose('; '.join(numbers.explanation(verdict)))}" if verdict.explained_by else "",

@@ -68,7 +68,7 @@ def _change(verdict: Verdict) -> Iterator[str]:
         yield f"noise between runs: {100 * verdict.noise.deviation:.3g}%, from {runs} ({verdict.noise.source})"
     for comparison in found.comparisons:
         edge = math.expm1(comparison.edge)
-        size = f"{edge:+.6g}"
+        size = f"{edge:+.6g}"  # its sign, then its digits
         shown = f"ln(1 {size[0]} {size[1:]}) = {comparison.edge:.6g}" if edge else "0"
         yield from _compared(comparison, f"{format_number(100 * abs(edge), 4)}%", shown)
 

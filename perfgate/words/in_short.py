@@ -40,7 +40,7 @@ def lines(report: Report) -> list[ShortLine]:
     groups: dict[object, list[Verdict]] = {}
     nothing_judged = report.exit_code and all(one.outcome == "skipped" for one in report.verdicts)
     shown = answer.worst_first(report.verdicts if nothing_judged else filter(_is_shown, report.verdicts))
-    # The same growth of work is not told twice: as a warning and as a failure.
+    # A warning about work is left out if the failures name all of its counts.
     blocking = {count.metric for one in shown if one.exit_code for count in one.work}
     told = [one for one in shown if one.exit_code or not one.work or {each.metric for each in one.work} - blocking]
     for verdict in map(_with_short_name, told):

@@ -46,7 +46,10 @@ class Canvas:
     def axes(
         self, x: Point, y: Point, xlabel: str, ylabel: str = "", *, whole: bool = False, bare: bool = False
     ) -> None:
-        """Set the ends and labels of both axes. `whole`: x has whole numbers only. `bare`: y has no numbers."""
+        """Set the ends and labels of both axes. `whole`: x has whole numbers only. `bare`: y has no numbers.
+
+        The first end of `y` is below, also if it is the larger one.
+        """
         self._x, self._y = PictureScale(*x, self._left, self._end), PictureScale(*y, self._bottom, _ABOVE)
         self._x_ticks = _numbers(x, _MOST_X, whole=whole)
         self._y_ticks = () if bare else _numbers((min(y), max(y)), _MOST_Y)

@@ -59,7 +59,7 @@ def run_by_run(runs: Sequence[RunDetails], scale: float, unit: str, allowed: Ran
     """Return the runs in order, each with its estimate and the spread of its values, and its other ranks beside it.
 
     Parameters:
-        runs: the runs and their ranks.
+        runs: the ranks of the runs. The `judged` one represents its run; `past` runs are only history.
         scale: one `unit` in base units.
         unit: the unit of the y axis.
         allowed: the ends of what the rule allows, in base units.

@@ -120,6 +120,7 @@ def _with_machine(sections: list[VerdictSection], channels: Sequence[MachineChan
     """Return the sections; the first ones with a step plot get plots of the machine on the same axis."""
     found, left = [], MOST_WITH_MACHINE if channels else 0
     for section in sections:
+        # The plot of a metric of the machine is by time, and not by step.
         details = section.details if section.timeline and not is_machine_metric(section.verdict.metric) else None
         if details is not None and left > 0:
             found.append(replace(section, machine=machine_plots(channels, plots.step_ends(details.runs))))
