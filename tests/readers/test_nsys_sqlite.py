@@ -334,6 +334,17 @@ def test_a_step_is_divided_as_in_a_trace(tmp_path):
     assert paths == {("forward", "gelu"), ("backward", "gelu_backward")}
 
 
+def test_a_kernel_without_an_end_leaves_the_times_of_the_device_unknown(tmp_path):
+    """A device that works for an unknown time was reported as idle."""
+    endless = "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = NULL WHERE start = 11000;"
+    run = run_of(database(tmp_path, SCHEMA, training(slow=False), endless))
+    found = values_of(run)
+    assert found["step.time"] == pytest.approx([8e-4] * 8)
+    assert not [name for name in found if name.startswith(("gpu.", "step.")) and name != "step.time"]
+    assert found['work.kernels{device="0"}'] == [2] * 8
+    assert run.call_trees == ()
+
+
 def test_the_cause_of_a_change_is_named_in_its_range(tmp_path):
     base, new = (run_of(database(tmp_path, SCHEMA, training(slow))) for slow in (False, True))
     report = causes_of([base], [new])

@@ -84,11 +84,15 @@ def _add_counted(run: RunBuilder, tables: EventTables, all_ended: bool) -> Seque
     for remark in steps.remarks:
         run.say("warning", remark)
     has_device = len(tables.device.start) > 0
-    found = [*make.of_steps(steps)] if has_device else []  # else only calls are counted
-    for series in (*found, *Work(make, steps).series()):
-        if all_ended or series.key.metric != "work.device_time":  # work without an end has an unknown time
-            run.finish(series)
-    return (call_tree(tables, steps, rank=""),) if run.file.source.with_calls and has_device else ()
+    times = [*make.of_steps(steps)] if has_device else []  # else only calls are counted
+    counts = [*Work(make, steps).series()]
+    if not all_ended:  # the device worked for an unknown time, so its idle time is unknown, too
+        times = [series for series in times if series.key.metric == "step.time"]
+        counts = [series for series in counts if series.key.metric != "work.device_time"]
+    for series in (*times, *counts):
+        run.finish(series)
+    has_tree = run.file.source.with_calls and has_device and all_ended
+    return (call_tree(tables, steps, rank=""),) if has_tree else ()
 
 
 def process_of(thread: object) -> int:
