@@ -96,7 +96,7 @@ def stored_ends(values: dict[int, list[float]]) -> StoredEnds:
     )
     squares = sum(len(ones) * pvariance(ones) for ones in logs.values() if ones)  # exactly 0 if all are equal
     freedom = sum(len(ones) - 1 for ones in logs.values() if ones)
-    # as many degrees of freedom as the fewest runs of one end have
+    # `_FEWEST_RUNS` runs of one end have one degree of freedom less; both ends together need as many
     is_known = freedom + 1 >= _FEWEST_RUNS and squares > 0
     return StoredEnds(levels, (math.sqrt(squares / freedom), min(freedom, _MOST_FREEDOM)) if is_known else None)
 

@@ -98,7 +98,7 @@ def _moved(one: _Candidate) -> float:
         return apart
     if one.metric.startswith(_LOSSES):
         lost = means[0] if len(means) == 1 else apart  # without a base run, all of it has moved
-        return max(lost, _LOST if _is_burst(one) else 0.0)
+        return max(lost, _LOST if _is_burst(one) else 0.0)  # `_LOST` is enough for any `lost_time`
     level = max(*means, 1e-12)
     within = 0.0
     if one.metric in _CLOCKS:

@@ -198,6 +198,7 @@ def _located(panel: _Panel, end: int, place: int, floor: int) -> PanelStep | Non
         return None
     odds = _SHARE / (1 - _SHARE) * np.exp(np.minimum(here * here / 2, 100.0))  # more is certain, and may overflow
     affected = odds / (1 + odds)
+    # Kish's design effect is 1 + (m - 1) rho. Of m, only the affected share counts here.
     effect = 1 + (float(panel.shared[block]) - 1) * affected.mean()
     fit = (z * z / 2 * affected).sum(axis=1) / effect
     likely, best = np.flatnonzero(fit >= fit.max() - _DROP), int(fit.argmax())

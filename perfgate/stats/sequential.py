@@ -42,7 +42,8 @@ def nominal_levels(
     spent = total * times**power
     closest = min(float(np.diff(times).min()) if len(times) > 1 else 1.0, 1.0)
     count = min(max(_FEWEST_NODES, round(16 / math.sqrt(closest))), _MOST_NODES)
-    bound = -math.sqrt(times[0]) * normal_quantile(max(float(spent[0]), _LEAST_SHARE))  # 1 - share would be 1
+    # The upper quantile is minus the lower one. 1 - share would be rounded to 1.
+    bound = -math.sqrt(times[0]) * normal_quantile(max(float(spent[0]), _LEAST_SHARE))
     bounds = [bound]
     # The estimates are a random walk in `times`, from 0. `mass`: of a walk below all its bounds, at the nodes.
     nodes, mass, earlier = np.zeros(1), np.ones(1), 0.0

@@ -127,11 +127,12 @@ class Reach(Struct, frozen=True):
 class Bounds(Struct, frozen=True):
     """The bounds of one look.
 
-    `change` is the change with the noise that green assumes. The bound `green` excludes `at_worst`, `interval` is
-    shown, and `red` proves a change beyond the tolerance, with the noise that red assumes. `no_change` is the p-value
-    at which red excludes "no change", and `excludes_no_change` is True if it does so. `sharp` is the sharp bound of
-    red; None if the runs are too few. It proves a change beyond the tolerance, or if `gross` is set, only one beyond
-    `gross`. `noise_known` is True if the prior is not a guess.
+    `change` is the change with the noise that green assumes. The bound `green` excludes `at_worst`. `interval` is
+    shown, and a pass has it within the tolerance. `red` proves a change beyond the tolerance, with the noise that red
+    assumes. `no_change` is the p-value at which red excludes "no change", and `excludes_no_change` is True if it does
+    so. `sharp` proves a failure alone, without that test; None if the runs are too few. It proves a change beyond the
+    tolerance, or if `gross` is set (one new run of unknown noise), only one beyond `gross`. `noise_known` is True if
+    the prior is not a guess.
     """
 
     change: LogChange
@@ -227,7 +228,7 @@ def _of_unknown_noise(
     """Return the bounds without a known prior. A look that cannot decide anything spends none of the error rate."""
     tolerated, doubted = margins
     counts = _plan(terms.looks or (), len(runs.new))
-    if runs.freedom:
+    if runs.freedom:  # with 0, this look itself would be left out
         counts = tuple(count for count in counts if runs.freedom_of(count))
     look, early = _Look.of(runs, counts), design.green_spending
     change = runs.change(prior_of(design.green_prior, doubted), _CLIPPED_AT)
@@ -264,7 +265,7 @@ def _cautious(runs: ComparedRuns, prior: tuple[float, float]) -> LogChange:
 
 
 def prior_of(prior: tuple[float, float], margin: Margin) -> tuple[float, float]:
-    """Return the prior (s0, d0) from a share of a margin; s0 is relative."""
+    """Return the prior (s0, d0) from a share of a margin, which may be infinite and counts as at most 1."""
     return max(prior[0] * min(margin.room, 1.0), _LEAST_NOISE), prior[1]
 
 

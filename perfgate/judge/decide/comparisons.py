@@ -40,7 +40,7 @@ def of_change(
     if found.outcome != "fail" and not found.suspect:
         if promises:
             excluded = _compared("excluded", bounds.green, at_worst, is_up=is_up)
-            # A lucky estimate must not exclude more than an estimate of no change would; a gain beyond the noise may.
+            # As `Bounds.not_excluded`: an estimate of no change would be green, too, or the gain is beyond the noise.
             holds = excluded.holds and bounds.green.distance < max(abs(excluded.estimate), abs(at_worst))
             yield replace(excluded, holds=holds)
         yield _compared("within", bounds.interval, tolerance, is_up=is_up)

@@ -80,7 +80,7 @@ def compared(base: Sequence[FloatArray], new: Sequence[FloatArray]) -> Relation:
 
 
 def _relation(base: Sequence[FloatArray], new: FloatArray) -> Relation:
-    """Return how the steps of one new run differ from the longest base run; `varied` if other base runs differ, too."""
+    """Return how the steps of one new run differ from the longest base run; `varied` if the base runs differ."""
     reference = max(base, key=len)
     if any(_change(reference, one).any() for one in base if one is not reference):
         return "varied"

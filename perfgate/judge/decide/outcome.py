@@ -186,7 +186,8 @@ def _settled(found: Result, exceptions: Exceptions) -> Result:
     policy = exceptions.on_open or ("error" if found.reason == "thin-tail" else "warn")
     if policy == "warn" and found.reason in BROKEN_PROMISES:
         policy = "error"  # a pass promises to exclude `at_worst`
-    outcomes: dict[str, Outcome] = {"warn": "pass", "error": "undecided", "fail": "fail"}  # exits with 3, as an error
+    # The outcome `undecided` exits with 3, as an error does.
+    outcomes: dict[str, Outcome] = {"warn": "pass", "error": "undecided", "fail": "fail"}
     return replace(found, outcome=outcomes[policy])
 
 

@@ -102,7 +102,7 @@ def _amounts(base: MeasuredSide, new: MeasuredSide, *, is_thinned: bool) -> Iter
     usual_kind = kinds[len(kinds) // 2]
     for series in new.series:
         if _DETAIL[series.kind] < _DETAIL[usual_kind]:
-            several = usual_kind in ("samples", "summary") or usual > 1
+            several = usual_kind in ("samples", "summary") or usual > 1  # an aggregate of one call is one value, too
             yield Doubt("measured-less", "kind", usual_kind, series.kind, decides=several)
             return
     if not usual or not sizes or is_thinned:
@@ -196,7 +196,7 @@ def rank_doubts(evidence: Evidence, new: MeasuredSide) -> Iterator[Doubt]:
         len({rank for member in subject.members(side) for name, rank in member if name == "rank"})
         for side in (subject.base, subject.new)
     )
-    if not new_shares and now > before > 0:  # a known size chose a baseline of that size
+    if not new_shares and now > before > 0:  # the size of the job is unknown: a known one selects its baseline
         yield Doubt("measured-less", "more-ranks", before, now, decides=False)
 
 
