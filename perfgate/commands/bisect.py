@@ -232,6 +232,7 @@ def _question(task: BisectTask, items: SearchedRange) -> Mapping[str, object]:
     request, rule = task.request, task.ruleset.rules[0]
     return {
         "schema": "perfgate.bisect-question/1",
+        # The ends of a range of commits determine those between them.
         "items": [items.names[0], len(items.names), items.names[-1]] if items.commits else list(items.names),
         "metric": rule.sentence.text,
         "command": list(request.command),

@@ -95,7 +95,7 @@ def gate_from_runs(first: FirstRuns, gate: FirstGate, *, without_step: bool = Fa
     Raises Refused for runs that fit no rule, or do not pass the new rules.
     """
     options, runs, is_paired = first.options, first.runs, gate.is_paired
-    judged = runs if gate.measured is None else _of_program(runs)
+    judged = runs if gate.measured is None else _of_program(runs)  # `init` itself added the other metrics
     advice = advise(judged, surroundings.today(), is_paired=is_paired, better=first.better, pairs=first.pairs)
     gate = replace(
         gate,

@@ -164,7 +164,7 @@ def _stragglers(times: list[Series], waits: list[Series]) -> tuple[Straggler, ..
     for step, ranks in own.items():
         if len(ranks) > 1:
             wait = waited.get(step, {})
-            work = {rank: seconds - wait.get(rank, 0.0) for rank, seconds in ranks.items()}
+            work = {rank: seconds - wait.get(rank, 0.0) for rank, seconds in ranks.items()}  # without waiting
             rank = max(sorted(work), key=lambda name: work[name])
             others = sum(seconds for name, seconds in wait.items() if name != rank) if wait else None
             found.append(Straggler(step, rank, work[rank], others))

@@ -219,7 +219,7 @@ def run(asked: RunOptions, check: CheckRequest, tell: Tell) -> tuple[Report, int
     if isinstance(prepared, Report):  # nothing is run for rules with mistakes
         return prepared, prepared.exit_code
     words, measuring, pairs = _completed(asked.command, measuring, pairs, sides, prepared, tell)
-    prepared = replace(prepared, request=replace(own, own_pairs=pairs is not None))
+    prepared = replace(prepared, request=replace(own, own_pairs=pairs is not None))  # `_completed` may add pairs
     judge_runs: JudgeRuns = partial(_judged, prepared, list[RunsOfPath]())
     try:
         with stopped_by_signals() as signals:
