@@ -42,7 +42,7 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     """The content of the string. Lists have an item for each node, the step first, unless their items name the node."""
 
     ranks: list[str]
-    #: The number of steps behind the columns.
+    #: The number of steps that were joined to the groups; 0 if each group is one step.
     steps: _Whole
     #: Each name once, with its kind.
     names: list[tuple[str, str]]
@@ -51,7 +51,7 @@ class TreeDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     called: list[int]
     #: The time of the first call after the start of its step, in whole microseconds; -1 if it is unknown.
     first: list[_Whole]
-    #: The calls, the durations, and the parts of the step: see `Times` and `CallTree`.
+    #: The three columns of `CallTree` with these names, in the form of `Times`; counts are calls, not ns.
     counts: list[_Number | list[_Number]]
     busy: Times
     wall: Times

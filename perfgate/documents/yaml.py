@@ -140,6 +140,7 @@ class _Builder(Struct):
 
     def build(self) -> Any:
         data: Any = None
+        # `value` takes the events of a document from the same iterator, so this meets only what is between documents.
         starts = (event for event in self.events if isinstance(event, yaml.DocumentStartEvent))
         for number, event in enumerate(starts):
             if number:

@@ -69,6 +69,7 @@ def _indentation_advice(lines: Sequence[str]) -> str:
         return f"`{name}` needs a field above it: write `- assert: {sentence}`"
     open_starts = _open_starts(above)
     columns = sorted({start for start, other in open_starts if (other == "-") == (name == "-")})
+    # Directly below `name:`, a field or an item may begin in a new column.
     is_first_in_field = before.rstrip().endswith(":") and bool(open_starts) and column > open_starts[-1][0]
     if not column or not columns or column in columns or is_first_in_field:
         return ""

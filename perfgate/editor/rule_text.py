@@ -276,7 +276,10 @@ def can_begin(written: Written, text: str) -> bool:
 
 
 def _metrics(text: str, stored: StoredMetrics) -> dict[str, str]:
-    """Return the derived metrics of the file and the stored ones of its suites, with their unit or definition."""
+    """Return the derived metrics of the file and the stored ones of its suites, with their unit or definition.
+
+    If nothing is stored for its suites, those of all suites are returned.
+    """
     found: dict[str, str] = {}
     suites = []
     for ruleset in readable_rulesets([("rules.yaml", text.encode("utf-8", "replace"))]):

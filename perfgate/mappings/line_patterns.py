@@ -184,9 +184,9 @@ def _after(words: str, line: str, at: int) -> int | None:
     for number, word in enumerate(words.split(" ")):
         if number:
             blanks = _BLANKS.match(line, at)
-            if blanks is None and (word or at < len(line)):
+            if blanks is None:
                 return None
-            at = blanks.end() if blanks else at
+            at = blanks.end()
         if not line.startswith(word, at):
             return None
         at += len(word)

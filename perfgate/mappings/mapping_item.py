@@ -53,7 +53,7 @@ class MappingItem(Struct):
         self.kind = kind
         data, is_json = self.data, kind in ("json", "jsonl")
         records = self._document_path(data[kind], (kind,)) if is_json else None
-        patterns = self._patterns() if kind == "lines" else ()
+        patterns = self._patterns() if kind == "lines" else ()  # before other paths: it sets `groups`, which they need
         step = self._field("step")
         when = self._texts("when")
         mapping = FileMapping(
@@ -91,7 +91,7 @@ class MappingItem(Struct):
         return kinds[0]
 
     def _name(self) -> str:
-        """Return the name, or one made of the first glob: `bench` for `out/bench*.json`."""
+        """Return the name, or one made of the first glob: `bench` for `out/bench*.json`, `json-1` for `*.json`."""
         if name := self.data.get("name"):
             if name in {known.name for known in FORMATS} or name in ("auto", "unknown"):
                 self._fail(f"{name!r} is a format of perfgate: choose another name", ("name",))

@@ -85,8 +85,9 @@ class _MappedFile:
             self.report_never_found()
         else:
             self.report_no_record(count)
-        self.whole.close()
+        self.whole.close()  # adds the last problems to those that the first run gets below
         runs = self.samples.finish() if self.samples is not None else self.records.finish()
+        # The error says enough: each of `runs` would add "no measurements".
         if not any(run.series for run in runs) and self.has_error():
             return (Run(self.file.name, mapping.name, (), (*self.file.problems, *self.whole.problems)),)
         first, *others = runs or (self.whole.run(),)
@@ -199,7 +200,7 @@ class _MappedFile:
                 run.value(key, base, value, record.place(path), per=per)
 
     def measured(self, value: Any, unit: Known) -> tuple[object, str]:
-        """Return a value without its unit, and why it is left out; empty if the series decides about it."""
+        """Return a value without its unit, and why it is left out; "" leaves that to the series (it refuses texts)."""
         if isinstance(value, int | float) or (isinstance(value, str) and number(value) is not None):
             return value, ""
         if isinstance(value, str):
@@ -220,7 +221,7 @@ class _MappedFile:
         if value == "":
             return value, "the value is empty; left out"
         records = self.mapping.records
-        if records is not None and "metric" in records.names:  # the metrics are the keys of an object with others, too
+        if records is not None and "metric" in records.names:  # every member was taken for a metric, also this text
             return value, f"{shown(value)} is not a number: use it in `labels` or `facts`, or `ignore` it; left out"
         return value, ""
 
@@ -261,7 +262,8 @@ class _MappedFile:
 
     def report_never_found(self) -> None:
         """Report metrics, labels and facts that no record has: their paths are probably wrong."""
-        # Of a metric that every record must have, `RecordMetrics.missing` reported each record without it.
+        # Of a metric that every record must have, `RecordMetrics.missing` reported each record without it, but not with
+        # patterns, where the field may be in another line.
         for metric in self.mapping.metrics:
             if (metric.is_optional or self.mapping.patterns) and not self.found[f"metric {metric.name.text}"]:
                 self.whole.say("error", f"{self.mapping.title}: no record has the metric {metric.name.text}")

@@ -75,7 +75,7 @@ class Record(Struct):
         run.say("error", message, self.place(path))
 
     def is_elsewhere(self, path: FieldPath) -> bool:
-        """Return whether only other patterns of lines have this field."""
+        """Return whether a row or line may lack this field: another pattern has it, or no column (an optional one)."""
         return self.fields is not None and path.steps[0] not in self.data
 
     def find(self, path: FieldPath | None) -> list[FoundValue]:
@@ -139,7 +139,7 @@ class FileRecords(Struct):
         records = self.mapping.records
         fields = [keys_of(path) for path in used_paths(self.mapping)]
         for found in find(loaded.data, records.steps if records else ()):
-            is_item = found.path and type(found.path[-1]) is int  # `ignore` may name a member
+            is_item = found.path and type(found.path[-1]) is int  # only `_MappedFile.is_wanted` checks names of members
             if found.missing:
                 needs = f"`{records.text if records else ''}` needs {found.missing} here"
                 message = f"{self.mapping.title}: {needs}; {_names(loaded.data, found.path)}"
@@ -179,7 +179,7 @@ class FileRecords(Struct):
         for number, pattern, match in self._line_matches():
             if pattern in headings:
                 heading |= match.fields
-            elif not headings and self._takes(match.fields, number):  # below a heading, labels are missing
+            elif not headings and self._takes(match.fields, number):  # below headings, a line lacks their labels
                 if self.note:
                     self.note(match)
             else:

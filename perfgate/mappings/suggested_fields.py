@@ -165,7 +165,7 @@ def role_of(one: FieldValues) -> Role:
     """Return the probable role of a field."""
     name = one.name
     if name in ("count", "n") and len(one.path) > 1:
-        return "ignore"  # of the values behind a statistic
+        return "ignore"  # the number of values behind a statistic
     values = [value for value in one.values if _is_given(value)]
     texts = [value for value in values if isinstance(value, str) and number(value) is None]
     if texts and (role := _role_of_texts(name, values, texts)):
@@ -224,7 +224,7 @@ def _role_of_numbers(name: str, numbers: Sequence[float]) -> Role:
     if whole and written_unit(name) is None:
         if not _COUNTS.fullmatch(name):
             return "ignore" if is_unmeasured or is_large or is_step else "label"
-        if _CONDITION_WORDS.fullmatch(name):
+        if _CONDITION_WORDS.fullmatch(name):  # a count and a condition, such as `num_tokens`
             return "label"
     return "ignore" if is_unmeasured or (name in ("time", "ts") and is_large) else "metric"
 

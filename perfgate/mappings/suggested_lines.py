@@ -130,7 +130,7 @@ def _alike_lines(lines: Sequence[str]) -> Iterator[_AlikeLines]:
             naming = (one for one, own, behind in before if own == "word" and behind not in ("word", "digits"))
             groups[shapes + tuple(filter(_NAMING.fullmatch, naming))].append(words)
     for key, found in sorted(groups.items(), key=lambda one: -len(one[1]))[:_MOST_KINDS]:
-        yield _alike(found, key[: len(found[0])])
+        yield _alike(found, key[: len(found[0])])  # the key begins with a shape for each word
 
 
 def _shape(word: str) -> str:

@@ -208,7 +208,7 @@ def _keys(data: Mapping[str, Any], path: str) -> MappingDraft | None:
     if not metrics or any(roles[key] != "metric" for key in metrics):
         return None
     with_unit = [key for key in metrics if isinstance(data[key], str) and number(data[key]) is None]
-    # The one unit of the mapping is for all keys.
+    # The mapping has one unit for all keys, so all values have their unit in them, or none has.
     if 0 < len(with_unit) < len(metrics) or any(isinstance(member.value, dict | list) for member in others):
         return None
     units = {IN_VALUE if with_unit else written_unit(key) for key in metrics}

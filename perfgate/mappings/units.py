@@ -16,7 +16,8 @@ _STATISTIC = re.compile(
     r"[_. -](?:mean|avg|average|median|min|max|std|stddev|sum|total|p\d{1,2}(?:[._]\d+)?)$", re.IGNORECASE
 )
 _QUANTITY = re.compile(rf"\s*({NUMBER.pattern})\s*(?![\d.])(\S.*?)\s*")
-#: Ends of names and their units. `gbps` is missing because it may be bits, and `min` because it may be a minimum.
+#: Ends of names and their units; the first that fits counts. `gbps` is missing because it may be bits, and `min`
+#: because it may be a minimum.
 _ENDINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(rf"(?:.*[_. /-])?(?:{pattern})", re.IGNORECASE), unit)
     for pattern, unit in (
@@ -63,7 +64,7 @@ def written_unit(name: str) -> str | None:
 
 @cache
 def unit_in_name(name: str) -> Known:
-    """Return the unit at the end of a name; without a unit, that of a plain number."""
+    """Return the unit in a name, as mappings or else as readers know it; without one, that of a plain number."""
     written = written_unit(name)
     found = unit_of(written) if written else None
     return found or unit_of_name(name)

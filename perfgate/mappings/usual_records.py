@@ -154,7 +154,7 @@ class UsualRecords:
             return None
         if self._step is not None:
             self._samples.count("step", step, line)
-            if self._samples.run is not example.run:  # the step began a new run
+            if self._samples.run is not example.run:  # a smaller step began a new run, whose series the example lacks
                 return None
         self._samples.run.file.coverage.lines.tell(line)  # everything in it is read
         for (_, _, column), value in zip(example.columns, values, strict=True):
@@ -229,7 +229,10 @@ def _same_paths(mapping: FileMapping) -> list[FieldPath]:
 
 
 def _may_matter(value: object, before: object) -> bool:
-    """Return whether two values of a field that nothing uses may show that a record is not a repetition."""
+    """Return whether two values of a field that nothing uses may show that a record is not a repetition.
+
+    Decimal numbers and lists do not: they are measurements, which differ from record to record.
+    """
     if value == before or type(value) in (float, list):
         return False
     return type(value) is not str or type(before) is not str or _is_word(value) or _is_word(before)

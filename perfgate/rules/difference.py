@@ -20,7 +20,9 @@ from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 Detail = tuple[ChangeKind, str]
 #: The order of differences. If details of a rule differ in kind, the first of these is the kind of the difference.
 _ORDER: tuple[ChangeKind, ...] = ("removes", "loosens", "changes", "tightens", "adds")
-#: Settings whose values have an order, from the mildest to the strictest: of whole rulesets, and of rules.
+#: Settings whose values have an order, from the mildest to the strictest: of whole rulesets, and of rules. None, the
+#: default, is between two words: `pairs` are then only refused with --policy-ref, and what noise leaves open
+#: (`on_inconclusive`) is a warning, or an error if a percentile has too few values.
 _ORDERED_FOR_ALL: dict[str, tuple[str | None, ...]] = {
     "pairs": ("accept", None, "refuse"),
     "unread": ("ignore", "warn", "error"),
@@ -147,7 +149,10 @@ def _sentence(rule: Rule) -> str:
 
 
 def _matched(old: Sequence[Rule], new: Sequence[Rule]) -> tuple[list[tuple[Rule, Rule]], list[Rule], list[Rule]]:
-    """Match the rules by id, then by sentence, then by subject; return the pairs and the rest of each side."""
+    """Match the rules by id, then by sentence, then by subject; return the pairs and the rest of each side.
+
+    A rule with an id is only matched by its id or its sentence.
+    """
     left, right = list(old), list(new)
     pairs: list[tuple[Rule, Rule]] = []
 

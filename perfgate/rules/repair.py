@@ -160,6 +160,7 @@ def _subject(words: Sequence[str], metrics: Collection[str]) -> str | None:
             left.remove(word)
             break
     if statistic is None and len(left) > 1 and known_name(left, metrics) is None:
+        # The last word may be a misspelt statistic.
         near = get_close_matches(left[-1].lower(), STATISTICS, n=1, cutoff=0.8)
         statistic, left = (near[0], left[:-1]) if near else (None, left)
     ignored = _VERBS | ({"of", "the", "a", "an", "percentile"} if statistic else {"the", "a", "an"})
@@ -220,8 +221,8 @@ _MOST_COMPARED, _MOST_ABSENT = 5_000, 50
 def absent_metrics(ruleset: Ruleset, names: Collection[str]) -> list[Problem]:
     """Return a warning for each metric of a rule that no stored run has; none if no metric is stored.
 
-    Rules that accept a missing metric (`on_missing`) are left out, and so are metrics of the warm-up, which `check`
-    computes itself.
+    Rules that accept a missing metric (`on_missing`) are left out, and so are metrics that `check` computes itself
+    (of the warm-up, `mfu`, `hfu`, derived ones), and globs of these.
     """
     found: list[Problem] = []
     for rule in ruleset.rules if names else ():
@@ -239,7 +240,7 @@ def _read(expression: Expression, ruleset: Ruleset, depth: int = 10) -> Iterator
         if derived is not None and depth:
             yield from _read(derived.expression, ruleset, depth - 1)
         elif ruleset.model is not None and selector.pattern in ("mfu", "hfu"):
-            continue  # computed by `check`
+            continue
         elif not selector.pattern.startswith("warmup.") and not (
             selector.is_glob and any(map(selector.matches_metric, ruleset.metrics))
         ):

@@ -223,8 +223,8 @@ class RuleFile(Struct):
         """
         at_worst, clauses = rule.settings.at_worst, rule.sentence.clauses
         changes = [clause for clause in clauses if isinstance(clause.asks, ChangeClause)]
-        is_value = own and (not changes or (at_worst is not None and at_worst.relative is None))
-        for clause in clauses if is_value else changes:
+        with_limits = own and (not changes or (at_worst is not None and at_worst.relative is None))
+        for clause in clauses if with_limits else changes:
             if at_worst is not None and is_narrower(at_worst, clause.asks):
                 message = f"at_worst {at_worst.text} is below what `{clause.text}` tolerates: raise it, or leave it out"
                 self.fail(message, path)

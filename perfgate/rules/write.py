@@ -138,6 +138,7 @@ def _end_of_rules(lines: Sequence[str], rules: Sequence[Rule]) -> tuple[str, int
     first, last = min(numbers), max(numbers)
     if not 0 < first <= last <= len(lines):
         return None
+    # The place of a rule is that of its sentence: its `- ` may be in a line above, as in `- id: x`.
     marks = (_ITEM.match(line) for line in reversed(lines[:first]))
     found = next((mark for mark in marks if mark), None)
     if found is None:
