@@ -132,7 +132,7 @@ def where(cause: Cause) -> str:
 def place(path: Sequence[str]) -> str:
     """Return a path as text; a name equal to the one before is left out, because torch repeats those of backward."""
     names = list(map(short, path))
-    names = [name for at, name in enumerate(names) if name not in names[:at][-1:]]
+    names = [name for at, name in enumerate(names) if at == 0 or name != names[at - 1]]
     while len(names) > 3 and len(" / ".join(names)) > _LONGEST_PLACE:
         names[1:3] = ["…"]
     return shortened(" / ".join(names) or "the step itself", _LONGEST_PLACE)

@@ -40,6 +40,7 @@ def work_message(result: WorkResult) -> str:
         said.append(_said(result.grown, "more"))
     if result.shrunk:
         said.append(_said(result.shrunk, "less"))
+    # Only told if no count grew or shrank: of those compared exactly, all but the ones that grew within an allowance.
     equal = result.counts - len([count for count in result.allowed if not count.varies])
     if not said and equal > 0:
         said.append(f"each step does the same work ({plural(equal, 'equal count')})")
