@@ -241,7 +241,7 @@ def choose(members: Members, choice: RankChoice, method: Method) -> tuple[Member
         return (), pooled(list(members.values()))
     values = {member: method.value(series) for member, series in members.items()}
     if any(series.summary is not None and series.summary.is_outlined for series in members.values()):
-        values = {member: outlined(value) for member, value in values.items()}
+        values = {member: outlined(value) for member, value in values.items()}  # stored ranks have seven digits
     slowest_first = by_slowness(values, method.better)
     index = {"median": len(members) // 2, "fastest": -1}.get(choice, 0)
     return slowest_first[index], members[slowest_first[index]]

@@ -143,7 +143,7 @@ def _gpus(model: TrainedModel, facts: Mapping[str, Fact]) -> int:
     if not known:
         raise _CannotCompute("the number of GPUs is unknown; write `gpus: 8` in `model` of the rule file")
     processes, visible = known[0], known[-1]  # the same number if only one fact is known
-    if processes < visible:
+    if processes < visible:  # more processes than visible GPUs run on several hosts
         why = f"the run has {processes} processes and sees {visible} GPUs, so it is unclear how many work"
         raise _CannotCompute(f"{why}; write `gpus: {processes}` (or {visible}) in `model` of the rule file")
     return processes

@@ -1,4 +1,7 @@
-"""Decide about runs against an absolute bound."""
+"""Decide about runs against an absolute bound.
+
+A percentile is judged by the share of values beyond the bound, another statistic by its interval.
+"""
 
 from __future__ import annotations
 

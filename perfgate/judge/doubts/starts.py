@@ -72,8 +72,8 @@ def start_doubts(new: Sequence[Members], base: Sequence[Members], method: Method
 def mean_doubts(base: MeasuredSide, new: MeasuredSide, terms: ChangeTerms) -> Iterator[Doubt]:
     """Yield the doubt that the mean of all values is outside of the means of the base runs.
 
-    Values that a rule names as warm-up are left out. `decide/change.py` keeps the doubt if the mean is beyond the
-    tolerance although the median is not.
+    Values that a rule names as warm-up, and those of stalled steps (`Series.settled`), are left out. `decide/change.py`
+    keeps the doubt if the mean is beyond the tolerance although the median is not.
     """
     sides = [
         [_after_named(one.settled, terms.warmup) for one in side.series if one.kind == "samples"]
@@ -95,7 +95,7 @@ def _means(side: Sequence[FloatArray], length: int) -> list[float]:
 
 @np.errstate(all="ignore")
 def breaks_with_start(new: MeasuredSide, terms: LimitTerms) -> bool:
-    """Return whether the mean of all values of a run is on the bad side of a limit."""
+    """Return whether the mean of a run, of the values that `mean_doubts` uses, is on the bad side of a limit."""
     sides = (_after_named(one.settled, terms.warmup) for one in new.series)
     return any(terms.is_bad(float(values.mean())) for values in sides if len(values))
 
