@@ -86,6 +86,7 @@ def test_the_formats_and_the_services() -> None:
     assert exports.OPENMETRICS == "openmetrics"
     assert (csv, parquet, openmetrics, data) == (render_csv, render_parquet, render_openmetrics, render_benchmark_data)
     assert (mlflow, wandb) == (send_to_mlflow, send_to_wandb)
+    assert exports.LOST.keys() == {"wandb"}  # it raises no error if a server loses data
     assert render_openmetrics(LoadedHistory((), ())) == b"# EOF\n"
 
 
