@@ -46,7 +46,8 @@ class NewSideCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Repeat `--new` before each path of the new side."""
-        flags = {option for p in self.params if getattr(p, "is_flag", False) for option in p.opts} | {"-h", "--help"}
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option) and one.is_flag]
+        flags = {word for option in options for word in (*option.opts, *option.secondary_opts)}
         rewritten: list[str] = []
         is_new, waiting = False, list(args)
         while waiting:
@@ -55,13 +56,21 @@ class NewSideCommand(click.Command):
                 is_new = True
             elif word.startswith("-") and word != "-":
                 rewritten.append(word)
-                if waiting and word not in flags and "=" not in word:
+                if waiting and _is_before_value(word, flags):
                     rewritten.append(waiting.pop(0))  # its value
             elif is_new:
                 rewritten += ["--new", word]
             else:
                 rewritten.append(word)
         return super().parse_args(ctx, rewritten)
+
+
+def _is_before_value(word: str, flags: Collection[str]) -> bool:
+    """Return whether the value of an option is the next word. `-qv` is two flags, and `-f1` has its value."""
+    if word.startswith("--"):
+        return "=" not in word and word not in flags
+    begun = next((place for place, letter in enumerate(word[1:], 1) if f"-{letter}" not in flags), None)
+    return begun == len(word) - 1
 
 
 @click.command("compare", cls=NewSideCommand)
