@@ -157,7 +157,7 @@ class _Builder(Struct):
         if len(self.document.values) >= self.limits.rule_values:
             self.refuse(self.limits.beyond("rule_values", "this rule file has more values"), event)
             raise _BeyondLimit
-        is_alias = isinstance(event, yaml.AliasEvent)  # the same text must always mean the same
+        is_alias = isinstance(event, yaml.AliasEvent)  # the meaning of an alias is in other text
         anchor = "aliases (*name)" if is_alias else "anchors (&name)" if event.anchor is not None else ""
         if refused := anchor or ("tags (!name)" if event.tag is not None else ""):
             self.refuse(f"{refused} are not used in rule files" + self.advice(event), event)

@@ -87,7 +87,7 @@ class _MappedFile:
             self.report_no_record(count)
         self.whole.close()  # adds the last problems to those that the first run gets below
         runs = self.samples.finish() if self.samples is not None else self.records.finish()
-        # The error says enough: each of `runs` would add "no measurements".
+        # The error says enough: each of `runs` also says "no measurements".
         if not any(run.series for run in runs) and self.has_error():
             return (Run(self.file.name, mapping.name, (), (*self.file.problems, *self.whole.problems)),)
         first, *others = runs or (self.whole.run(),)

@@ -1,4 +1,8 @@
-"""Propose mappings for logs: find lines that are alike, the words and numbers in which they differ, and their names."""
+"""Propose mappings for logs: find lines that are alike, the words and numbers in which they differ, and their names.
+
+`bert took 12.5 ms` and `gpt took 13.1 ms` have the same shapes of words. `_alike` joins them to a sample, one line with
+a mark for the word that varies: `■ took 12.5 ms`. `_of_alike` makes the pattern `{name} took {took} ms` of it.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +169,7 @@ def _marked(column: Sequence[str], shape: str, marks: dict[str, str]) -> str:
     before, name = _named([one.strip(_SIGNS) for one in column])
     is_name = shape == "word" or all(map(_WITH_DIGITS.fullmatch, column))
     mark = _FIRST_MARK
-    if name and is_name and count <= _MOST_VALUES and len(marks) <= _MOST_WORDS:
+    if name and is_name and count <= _MOST_VALUES and len(marks) <= _MOST_WORDS:  # the first mark is of no label
         mark = chr(ord(_FIRST_MARK) + len(marks))
         same = [known for known in marks.values() if known.startswith(name)]
         marks[mark] = f"{name}_{len(same) + 1}" if same else name

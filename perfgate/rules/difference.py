@@ -22,7 +22,7 @@ Detail = tuple[ChangeKind, str]
 _ORDER: tuple[ChangeKind, ...] = ("removes", "loosens", "changes", "tightens", "adds")
 #: Settings whose values have an order, from the mildest to the strictest: of whole rulesets, and of rules. None, the
 #: default, is between two words: `pairs` are then only refused with --policy-ref, and what noise leaves open
-#: (`on_inconclusive`) is a warning, or an error if a percentile has too few values.
+#: (`on_inconclusive`) is treated as by `warn`, or as by `error` if a percentile has too few values.
 _ORDERED_FOR_ALL: dict[str, tuple[str | None, ...]] = {
     "pairs": ("accept", None, "refuse"),
     "unread": ("ignore", "warn", "error"),
@@ -99,19 +99,19 @@ def _kind(*, is_looser: bool) -> ChangeKind:
     return "loosens" if is_looser else "tightens"
 
 
-def _by_rooms(rooms: Sequence[float]) -> ChangeKind | None:
+def _by_growth(growth: Sequence[float]) -> ChangeKind | None:
     """Return the kind of a change of a tolerance; None for no change.
 
-    `rooms`: how much more each part of it allows than before.
+    `growth`: how much more each part of it allows than before.
     """
-    if not any(rooms):
+    if not any(growth):
         return None
-    if min(rooms) >= 0:
+    if min(growth) >= 0:
         return "loosens"
-    return "tightens" if max(rooms) <= 0 else "changes"
+    return "tightens" if max(growth) <= 0 else "changes"
 
 
-def _rooms(old: ChangeClause | AtWorst, new: ChangeClause | AtWorst) -> list[float]:
+def _growth(old: ChangeClause | AtWorst, new: ChangeClause | AtWorst) -> list[float]:
     """Return how much more each part of a tolerance allows than before; a part that is not given counts as 0."""
     before, after = (side.absolute.value if side.absolute else 0.0 for side in (old, new))
     return [(new.relative or 0.0) - (old.relative or 0.0), after - before]
@@ -203,12 +203,12 @@ def _of_clause(old: Clause, new: Clause) -> ChangeKind | None:
     if isinstance(before, LimitClause) and isinstance(after, LimitClause):
         if before.upper != after.upper or before.bound.base != after.bound.base:
             return "changes"
-        room = after.bound.value - before.bound.value
-        return _by_rooms([room if before.upper else -room])
+        more = after.bound.value - before.bound.value
+        return _by_growth([more if before.upper else -more])
     if isinstance(before, ChangeClause) and isinstance(after, ChangeClause):
         if (before.reference, before.side) != (after.reference, after.side):
             return "changes"
-        return _by_rooms(_rooms(before, after))  # a change fails only beyond both tolerances
+        return _by_growth(_growth(before, after))  # a change fails only beyond both tolerances
     return "changes"
 
 
@@ -219,7 +219,7 @@ def _of_at_worst(old: AtWorst | None, new: AtWorst | None) -> Iterator[Detail]:
     """
     kind: ChangeKind | None = "changes"
     if old is not None and new is not None and _parts(old) == _parts(new):
-        kind = _by_rooms(_rooms(old, new))
+        kind = _by_growth(_growth(old, new))
     before, after = ("default" if one is None else one.text for one in (old, new))
     if kind is not None:
         yield kind, f"at_worst {before} → {after}"

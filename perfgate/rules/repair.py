@@ -222,7 +222,7 @@ def absent_metrics(ruleset: Ruleset, names: Collection[str]) -> list[Problem]:
     """Return a warning for each metric of a rule that no stored run has; none if no metric is stored.
 
     Rules that accept a missing metric (`on_missing`) are left out, and so are metrics that `check` computes itself
-    (of the warm-up, `mfu`, `hfu`, derived ones), and globs of these.
+    (of the warm-up, `mfu`, `hfu`), and globs of derived metrics.
     """
     found: list[Problem] = []
     for rule in ruleset.rules if names else ():

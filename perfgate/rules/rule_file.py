@@ -125,7 +125,7 @@ class RuleFile(Struct):
             try:
                 order = tuple(TopologicalSorter(parts).static_order())
             except CycleError as error:
-                circle = list(reversed(error.args[1]))
+                circle = list(reversed(error.args[1]))  # each uses the next one
                 shown = " → ".join(map(repr, circle[:6]))  # enough to find it
                 self.fail(f"{circle[0]!r} is defined by itself: {shown}", ("metrics", circle[0]))
                 parts[circle[0]] = ()
