@@ -43,7 +43,7 @@ def test_a_failed_count_has_its_cause_whatever_that_costs(perfgate: Command, fol
     write(GPU_JOB.after("aten::softmax", Op("forward", "aten::neg", 1, kernel="neg_kernel")), folder / "new")
     done = perfgate("compare", "base", "--new", "new")
     assert "1  appeared: forward / aten::neg" in done.out
-    assert "kernels, no more work than baseline" in done.out
+    assert "kernels, allowed: no more work than baseline" in done.out
 
 
 def test_verbose_shows_every_verdict(perfgate: Command, sides: Path) -> None:

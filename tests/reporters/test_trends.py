@@ -17,11 +17,12 @@ from msgspec.structs import replace
 from trend_samples import APPROVAL, COMMITS, LINE, RUNS, SMALL, history, series
 
 from perfgate.core import Key, Location, Problem
-from perfgate.core.remembered_runs import CommitLine, SeriesName
+from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName
 from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import one_line
 from perfgate.reporters.html import trend_page
 from perfgate.reporters.html.trend_page import render
+from perfgate.reporters.html.trend_runs import releases
 
 ELEMENTS = {
     *("html", "head", "meta", "title", "style", "body", "header", "main", "section", "h1", "h2", "h3", "p", "ul", "ol"),
@@ -87,6 +88,13 @@ def test_plots_mark_releases_and_the_machine_but_no_fact_that_changes_all_the_ti
     [mark] = plot.xpath("./text[@class='machine']")
     assert shown(mark) == "driver from 570.86 to 580.65 ◆"
     assert "changes often, and is not marked: host" in shown(page_of(PAGE))
+
+
+def test_a_release_is_at_the_first_run_that_has_it_although_runs_are_by_time() -> None:
+    notes = [CommitNote(f"{i:040x}", "2026-01-01T00:00:00Z", "ada", f"Change {i}") for i in range(4)]
+    line = CommitLine.of("main", [replace(note, tags=("v1",) if i == 1 else ()) for i, note in enumerate(notes)])
+    runs = [HistoryRun(str(at), f"2026-01-0{at + 1}T00:00:00Z", notes[i].sha) for at, i in enumerate((2, 3, 0))]
+    assert [(mark.at, mark.text) for mark in releases(runs, line)] == [(0, "v1")]
 
 
 def test_metrics_that_are_not_measured_any_more_are_last_and_worry_nobody() -> None:

@@ -74,7 +74,7 @@ def releases(runs: Sequence[HistoryRun], line: CommitLine | None) -> Iterator[Ru
 def _tags_of_git(runs: Sequence[HistoryRun], line: CommitLine) -> Iterator[tuple[int, str]]:
     """Yield each tag with the position of the first run whose commit is that of the tag or a later one."""
     places = [(line.place(run.commit), position) for position, run in enumerate(runs)]
-    placed = [(place, position) for place, position in places if place is not None]
+    placed = sorted((place, position) for place, position in places if place is not None)  # runs may be by time
     for place, commit in enumerate(line.commits):
         following = bisect_left(placed, (place, -1))  # -1: before every run of this commit
         if following < len(placed):
