@@ -105,7 +105,10 @@ class MappingItem(Struct):
         return f"{name}-file" if name in {known.name for known in FORMATS} else name
 
     def _metrics(self, records: FieldPath | None) -> Iterable[MappedMetric]:
-        """Return the metrics of each record."""
+        """Return the metrics of each record.
+
+        Each is `NAME: UNIT` or `NAME: {value: PATH, unit: UNIT}`; without `value`, the name is also the path.
+        """
         if "metrics" not in self.data:
             return self._only_metric(records)
         if single := [key for key in _SINGLE if key in self.data]:

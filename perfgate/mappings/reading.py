@@ -66,6 +66,7 @@ class _MappedFile:
         self.alike.current = 0 if mapping.step else None
         #: Adds the records that are like an earlier one; None if each is read in full.
         self.usual = UsualRecords(mapping, self.samples) if self.samples and UsualRecords.fits(mapping) else None
+        # `AlikeLines` has put itself there; None means that the file is read line by line.
         file.alike = self.alike if self.usual and self.usual.is_of_lines else None
         #: True if a fact of the record differs from the first one of the file.
         self.contradicts = False

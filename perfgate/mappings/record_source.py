@@ -84,7 +84,7 @@ class Record(Struct):
             return [FoundValue(self.path, self.data, {})]
         if path.is_from_top:
             return list(find(self.top, path.steps))
-        if len(path.steps) == 1 and path.steps[0] in self.kept:
+        if len(path.steps) == 1 and path.steps[0] in self.kept:  # the name of a kept key is used like a field
             return [FoundValue(self.path, self.kept[str(path.steps[0])], {})]
         first = path.steps[0]
         if len(path.steps) == 1 and isinstance(self.data, dict) and first in self.data:  # the usual case, and fast

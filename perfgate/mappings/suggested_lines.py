@@ -34,7 +34,7 @@ _LEVELS = re.compile(r"(?:trace|debug|info|notice|warn(?:ing)?|error|critical|fa
 _WITH_DIGITS = re.compile(r"[A-Za-z][A-Za-z_]+[/.:_-][\w./:x=-]*[A-Za-z/_x=][\w./:x=-]*")
 #: A word that names the number behind it, and a word with its own name: `op=read`.
 _NAMING, _OWN_NAME = re.compile(r"[A-Za-z_][\w./-]*\s?[:=]?"), re.compile(r"([A-Za-z_][\w-]{0,49})[=:](?=[^/])")
-#: A pattern has at least this number of letters outside of its fields, and a mapping at most this many patterns.
+#: A pattern has at least this number of letters outside of its fields, and at most this many are joined to the first.
 _LEAST_LETTERS, _MOST_PATTERNS = 3, 8
 #: A line with one word that may say what the lines below it are about.
 _HEADING = re.compile(r"([^\w\s\d]{1,20} ?|[A-Za-z]{1,30}: ?)([A-Za-z][\w./-]{0,60})([^\w\s\d]?| ?[^\w\s\d]{2,20}|)")

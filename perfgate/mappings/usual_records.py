@@ -36,7 +36,7 @@ _DIGITS = 15
 _MOST = 10_000
 #: The types of values that are equal only if their texts are.
 _PLAIN = (str, int, type(None))
-#: The values of the labels of a record, and of the fields that choose records.
+#: The values of the labels and facts of a record, and of the fields that choose records (`where`).
 _Labels = tuple[object, ...]
 
 

@@ -132,7 +132,7 @@ def _model_anywhere(ruleset: Ruleset) -> TrainedModel | None:
     return None if ruleset.model is None else replace(ruleset.model, at=Location(""))
 
 
-#: What has a text of its own in each ruleset.
+#: Parts of a ruleset that are compared as one text, which the message shows.
 _TEXTS: dict[str, Callable[[Ruleset], str]] = {
     "the identity of an environment": lambda side: ", ".join(side.identity),
     "the conditions of a measurement": _conditions,
