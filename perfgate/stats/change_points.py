@@ -128,7 +128,7 @@ def _describe(history: HistoryValues, points: list[int], better: Better) -> list
         start, end = bounds[j], bounds[j + 2]
         old = float(levels_of(history, np.array([max(start, point - _REACH)]), np.array([point])).mean[0])
         shift, t = float(strengths.shift[j]), float(strengths.t[j])
-        half = _NORMAL_95 * abs(shift) / t
+        half = _NORMAL_95 * abs(shift) / t  # t is the shift in standard errors
         before, after = history.level(old), history.level(old + shift)
         low, change, high = (_relative(history, before, d) for d in (shift - half, shift, shift + half))
         places = possible_places(history, start, point, end, _POSSIBLE)

@@ -79,7 +79,8 @@ def median_ratio(base: FloatArray, new: FloatArray, dropped: int) -> RunMeasure 
     noise cancels within a block, so the noise is about half that of `ratio_of`. None if there are too few blocks, or a
     value has no logarithm.
     """
-    dropped += dropped % 2  # short processes have even numbers of steps, so no block has steps of two of them
+    # A side may be several short processes, each with an even number of steps: so no block has steps of two processes.
+    dropped += dropped % 2
     blocks = (min(len(base), len(new)) - dropped) // 2
     if blocks < FEWEST_BLOCKS:
         return None

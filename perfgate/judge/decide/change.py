@@ -46,7 +46,7 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
     if len(question.alone) > 1 and judged.outcome in ("pass", "undecided"):
         # `new` are the latest five runs, stored and new; `alone` are the new ones: they may be beyond the anchor first.
-        # One run is not judged alone: of the many in a long unchanged history, some are beyond by chance.
+        # One run is not judged alone: of many, some are beyond by chance. Looks promise `at_worst`, an anchor does not.
         terms = replace(question.terms, looks=tuple(range(1, LOOKS + 1)))
         alone = judge_runs(question.base.measures, question.alone, terms)
         judged = replace(alone, at_worst=None, not_excluded=None) if alone.outcome == "fail" else judged
