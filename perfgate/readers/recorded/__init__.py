@@ -137,7 +137,10 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _document(file: InputFile) -> tuple[JsonSource, Sequence[Numbers] | AllNumbers] | None:
-    """Return the document, and the lists that were taken out of it; None, and a problem, if it is too large."""
+    """Return the document, and the lists that were taken out of it; None, and a problem, if it is too large.
+
+    The lists are a sequence, which is empty if the document still has its numbers; of a large document, `AllNumbers`.
+    """
     scratch = file.source.scratch  # opens temporary files for numbers; None if there is none
     if scratch is None:
         text = file.whole(_FEWER)
@@ -156,7 +159,7 @@ def _document(file: InputFile) -> tuple[JsonSource, Sequence[Numbers] | AllNumbe
 
 
 def _load(text: str, file: InputFile) -> tuple[JsonDocument, Sequence[Numbers]]:
-    """Return the document with the index of each list of numbers instead of it, and the lists.
+    """Return the document, in which each list of numbers has only its index, and the lists.
 
     If the document or a list is unusual, return the document with all its numbers, and no lists.
     """
@@ -180,7 +183,7 @@ def _read_run(
     file.count("runs")
     run = RecordedRun(file, NAME, source)
     for fault in source.loaded.faults:
-        # Values that are not finite are refused with their series; other runs have their own faults.
+        # Values that are not finite are refused with their series; a fault in another run is reported there.
         is_value = "values" in fault.path[-2:] and isinstance(fault.path[-1], int)  # ends with "values", 3
         elsewhere = fault.path[:1] == ("runs",) and len(fault.path) > 1 and fault.path[: len(path)] != path
         if not elsewhere and not is_value:

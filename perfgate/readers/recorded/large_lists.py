@@ -1,9 +1,9 @@
 """Separate a results document with very many numbers: the rest of the document, and numbers in temporary files.
 
 The lists `"values": [...]` and `"steps": [...]` are decoded piece by piece. A list leaves in the document its index
-among all lists, and its odd items: those that are not numbers of the right kind, and the first negative values, which
-may be wrong. So the rest is small, has every fault, and is read as strictly as any document. `Cuts` translates its
-places to those in the whole document.
+among all lists, its *odd* items, which are not numbers of the right kind (such as NaN), and its first negative values,
+which may be wrong: these are in the file of numbers, too. So the rest is small, has every fault, and is read as
+strictly as any document. `Cuts` translates its places to those in the whole document.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BLANKS = re.compile(rb"[ \t\n\r]*")
 #: The blocks of the file that are taken together, and the bytes of a list that are decoded at once.
 _BLOCKS = 8
 _PIECE = 1 << 20
-#: The bytes of the longest odd item, such as a text, and the bytes of memory that each odd item counts as at least.
+#: The bytes of the longest odd item, such as a text, and the least bytes of memory that an item that is left counts as.
 _ODD_BYTES = 1 << 16
 _ODD_COSTS = 64
 #: The negative values of a list that are left in the document: no more are shown.
@@ -63,11 +63,12 @@ class Cuts:
         """Note that a text was cut out before the byte `at` of the rest, where the bytes `put` were put in instead."""
         lines = text.count(b"\n")
         width = len(text) - text.rfind(b"\n") - 1 if lines else len(text)
+        letters_put = len(put)
         if self.rows and self.rows[-1][0] == at - len(put):  # right behind the last cut: one larger cut
-            _, before, beside, other = self.rows.pop()
-            # of what was put in, only the length counts
-            lines, width, put = lines + before, width if lines else width + beside, put + b" " * other
-        self.rows.append((at, lines, width, len(put)))
+            _, lines_before, width_before, put_before = self.rows.pop()
+            width = width if lines else width_before + width
+            lines, letters_put = lines_before + lines, put_before + letters_put
+        self.rows.append((at, lines, width, letters_put))
 
     def locate(self, rest: bytes) -> None:
         """Find the line and column of each cut in the rest."""
@@ -84,10 +85,11 @@ class Cuts:
         line, column = at.line or 1, at.column or 1
         count = bisect_right(self._places, (line, column))
         lines = shift = 0
-        for (row, place), (_, cut, width, put) in zip(self._places[:count], self.rows[:count], strict=True):
-            lines += cut
-            if row == line:  # behind line ends that were cut out, columns begin again
-                shift = width + 1 - place if cut else shift + width - put
+        cuts = zip(self._places[:count], self.rows[:count], strict=True)
+        for (cut_line, cut_column), (_, lines_cut, width, put) in cuts:
+            lines += lines_cut
+            if cut_line == line:  # behind line ends that were cut out, columns begin again
+                shift = width + 1 - cut_column if lines_cut else shift + width - put
         return replace(at, line=line + lines, column=column + shift)
 
 
@@ -96,8 +98,8 @@ class NumberList:
 
     def __init__(self, spool: Spool) -> None:
         self.spool, self.start, self.stop = spool, spool.size, spool.size
-        #: The indices of the items that are left in the document, and of those that are not numbers: the others of
-        #: `left` are negative numbers.
+        #: The indices of the items that are left in the document; and those among them of the odd items. Every other
+        #: item of `left` is a negative number, which the spool has, too.
         self.left: list[int] = []
         self.odd: list[int] = []
         self.has_negative = False
@@ -205,7 +207,7 @@ class LargeLists:
             return end  # the list ends, unless the bracket is in an odd item
         if (cut := self._data.rfind(b",", self._at, most)) >= 0 and len(self._data) > most:
             return cut
-        # A single item, which is longer than the piece.
+        # a single item that is longer than the piece, or the file ends in the list
         ends = [end for letter in (b",", b"]") if (end := self._data.find(letter, most)) >= 0]
         if not ends and not self._has_ended:
             raise RestTooLarge
@@ -237,8 +239,9 @@ class LargeLists:
             number = _one(self._data[start:stop], decoder)
             if number is None or (number < 0 and numbers.shows_negative):  # left, with the comma before it
                 is_first = not comma and start == begin
-                self.cuts.add(self._size, comma + self._data[begin:start].removesuffix(b",") if start > begin else b"")
-                self._take(numbers, waiting)
+                cut = comma + self._data[begin:start].removesuffix(b",") if start > begin else b""
+                self.cuts.add(self._size, cut)
+                self._take(numbers, waiting)  # `_leave` needs the number of items before this one
                 stop = self._leave(numbers, start, stop, is_odd=number is None, is_first=is_first)
                 begin, comma = stop + 1, b","
             if number is not None:
@@ -265,13 +268,13 @@ class LargeLists:
         if is_odd:
             numbers.odd.append(len(numbers))
             stop = self._end_of_value(start)
-        if self._is_broken:
+        if self._is_broken:  # so that the rest has a fault here, too
             stop = start + _ODD_BYTES
         self._put(self._data[start:stop])
         return stop
 
     def _end_of_value(self, start: int) -> int:
-        """Return the end of any JSON value with the blanks around it, or -1; a comma or a bracket must follow."""
+        """Return the end of a JSON value and its blanks, or -1; reading stops if no comma or bracket follows."""
         text = self._data[start : start + _ODD_BYTES].decode("latin-1")  # a letter for each byte
         try:
             begin = _BLANKS.match(self._data, start).end() - start  # type: ignore[union-attr]

@@ -33,7 +33,10 @@ class CutDocument(JsonSource):
 
 
 class LargeNumbers:
-    """The values or steps of one series: those in files, and the odd items among them."""
+    """The values or steps of one series: numbers in a file, and the items left in the document (see `large_lists`).
+
+    Odd items are only in values, such as NaN: a series with an odd step was refused before, because of its form.
+    """
 
     def __init__(self, numbers: NumberList, left: Sequence[float]) -> None:
         self.numbers, self._left = numbers, left
@@ -42,7 +45,7 @@ class LargeNumbers:
         return len(self.numbers)
 
     def bad(self, unit: str) -> tuple[list[tuple[str, int]], int]:
-        """Return the faults of the first bad values, their indices in the rest of the list, and the number of all."""
+        """Return the faults of the first bad values, their places in the list that is left, and the number of all."""
         odd = {*self.numbers.odd}
         found: list[tuple[str, int]] = []
         for place, at in enumerate(self.numbers.left):
@@ -82,7 +85,7 @@ class AllNumbers:
         self._lists, self._in_memory = lists, 0
 
     def of(self, left: Sequence[float]) -> LargeNumbers:
-        """Return a list from what is left of it in the document: its index, and its odd items."""
+        """Return a list from what is left of it in the document: its index, odd items and first negative values."""
         return LargeNumbers(self._lists[int(left[0])], left[1:])
 
     def add_to(

@@ -21,7 +21,7 @@ LARGEST_STEP = 2**63 - 1
 _LIST = re.compile(r'"(values|steps)"([ \t\n\r]*:[ \t\n\r]*\[)([0-9eE+\-., \t\n\r]*)\]')
 #: The characters that are decoded at once: not all, because a Python number needs four times the memory of an array's.
 _PIECE = 1 << 20
-#: `"\u0076alues"` is `"values"`, too.
+#: `"\u0076alues"` is `"values"`, too: a list that is not found, so its first number would be taken for an index.
 ESCAPED_LETTER = re.compile(r"\\u00[67]")
 _VALUES = msgspec.json.Decoder(list[float])
 _STEPS = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=0, le=LARGEST_STEP)]])
@@ -50,7 +50,7 @@ def _numbers(text: str, start: int, end: int, decoder: AnyDecoder) -> Numbers:
         comma = text.find(",", start + _PIECE, end)
         stop = comma if comma >= 0 else end
         pieces.append(np.array(decoder.decode("[" + text[start:stop] + "]")))
-        if not len(pieces[-1]):
+        if not len(pieces[-1]):  # also behind a last comma, as in [1, 2,]
             raise msgspec.DecodeError("a list or a part of it is empty")
         start = stop + 1
     return np.concatenate(pieces)
