@@ -108,7 +108,7 @@ def _would_be_seen(metric: str, member: Member, view: RunView) -> bool:
 
 
 def _allowed(evidence: Evidence, metric: str) -> float:
-    """Return how much more of a count an allowance of the measured commit accepts, as a share."""
+    """Return how much more of a count allowances of the measured commit accept, as a share. `work` is all counts."""
     case = evidence.case
     found = [one for one in case.baseline.allowances if one.metric == "work" or glob_matches(one.metric, metric)]
     return max((one.up_to for one in found if case.today <= one.expires), default=0.0)
