@@ -44,7 +44,7 @@ class _Plan(Struct, eq=False):
 
     #: The series, and the places of their numbers.
     adds: list[tuple[Column, PrintedNumber]]
-    #: The place of the printed step, and what a log prints for its first step; None if series have no steps.
+    #: If lines print a step: its place, and what a log prints for its first step (None if series have no steps).
     step: tuple[PrintedNumber, int | None] | None
     follow: tuple[Any, ...]  # the `Follow` of the step, with its own arguments
     #: The functions to call with each line, and the places of the numbers that they get.

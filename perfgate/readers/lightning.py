@@ -123,7 +123,7 @@ class _Reports:
         if self._title_line is None and not self._has_sections:  # a report without a title
             self._labels = {}
         labels = {**self._labels, **own}
-        if self._title_line or not self._has_sections:
+        if self._title_line or not self._has_sections:  # the first section of a report
             self._begin(number, labels)
         self._has_sections = True
         name = {} if action == "records" else {"action": action}  # since 1.3 there is one section for all actions

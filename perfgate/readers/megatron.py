@@ -127,7 +127,7 @@ class _Block(Struct, frozen=True):
     kind: str = ""
     #: With `times`: the timer whose ranks follow.
     timer: str = ""
-    is_empty: bool = False  # True while the run waits for a row of its last `RunBuilder.table`, perhaps one before
+    is_empty: bool = False  # True until the run's last table, perhaps of an earlier block, has a row (`table_row`)
 
 
 class _Log:

@@ -290,7 +290,7 @@ class InputFile:
 
 
 def _without(words: Sequence[str], line: bytes, number: int) -> Iterator[Line]:
-    """Yield the line with this number, unless it is empty or contains one of the words."""
+    """Yield the line with this number, unless it is empty, or was yielded before because it has one of the words."""
     for part in select(line, (number,), ("",)):
         if part[1] and not any(word in part[1] for word in words):
             yield part

@@ -190,7 +190,10 @@ class JobClock:
             (reading.records if dated else self._waiting).append(_Record(last, reading.now, each))
 
     def evaluation(self, step: int) -> None:
-        """Note that an evaluation ended at the last moment; its time, as of steps, is known if `step` had a record."""
+        """Note that an evaluation ended at the last moment: it took the time since `mark` less `told`.
+
+        Without a record of `step`, steps were done in that time, too, so the time of the evaluation is unknown.
+        """
         if (reading := self._reading) is None:
             return
         if reading.records and reading.step == step:

@@ -92,6 +92,7 @@ def _parents(begins: Int64, ends: Int64) -> tuple[Int64, list[Int64]]:
     The depth is the number of spans that run when it begins, the caller the last one before it of the depth above.
     """
     count = len(begins)
+    # all spans that began before it, less those that have ended
     depth = np.arange(count) - np.searchsorted(np.sort(ends, kind="stable"), begins, side="right")
     depth = depth.clip(0, _DEEPEST)
     by_depth = np.argsort(depth.astype(np.int16), kind="stable")

@@ -87,8 +87,8 @@ def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float6
         return None
     found = nodes.children(parents, np.array(numbers, np.int64)[inverse])
     nodes.add_calls(found, step, device.start, device.end - device.start, thread=-1)
-    # kernels, copies, memsets, collectives: a moment counts for the first kind of these that runs, and of its events
-    covered = NOTHING  # for the one that began first
+    # a moment counts for the first of these kinds that runs, and there for the event that began first
+    covered = NOTHING  # the times of the kinds before: of kernels first, then copies, memsets and collectives
     for chosen in (node_kind == 0, device.kind == MEMCPY, device.kind == MEMSET, node_kind == 1):
         rows = np.flatnonzero(chosen)
         rows = rows[np.argsort(device.start[rows], kind="stable")]
@@ -160,7 +160,7 @@ class _HostCalls:
         #: pass.
         self._is_range = np.array([kind == "range" for _, kind in nodes.names], bool)
         # of calls with the same times, ranges are outside; then the name decides, not the order of the file
-        # (so far, all names are of the host)
+        # (all names so far are of the host; those of the device, which are not nested, come later)
         texts = [text for text, _ in nodes.names]
         outside = np.array([_OUTSIDE_FIRST.index(kind) for _, kind in nodes.names], np.int64)
         self._rank = outside << 32 | np.array([zlib.crc32(text.encode("utf-8", "replace")) for text in texts], np.int64)
@@ -190,6 +190,7 @@ class _HostCalls:
         placed: list[ThreadCalls] = []
         for number in self._order:
             chosen = np.flatnonzero((thread == number) & (names >= 0))
+            # the thread of the steps, even without calls: `placed[0]` is that thread
             if len(chosen) or number in self._carried or (number == self._order[0]):
                 fields = names[chosen], start[chosen], end[chosen], call[chosen]
                 placed.append(found := self._place(number, *fields, first=placed[0] if placed else None))

@@ -35,7 +35,8 @@ class Buffer:
     """A part of a document's bytes: `data[start:end]` is read and not yet consumed.
 
     `data[start - 1]` may be overwritten. The buffer is filled up to the next multiple of its size in the document, so
-    that events are in the same chunks wherever reading begins. It grows only for an element that is larger than it.
+    that events are in the same chunks wherever reading begins, and the result is the same for any number of processes.
+    It grows only for an element that is larger than it.
     """
 
     def __init__(self, blocks: Iterator[bytes], size: int | None = None, position: int = 0) -> None:
@@ -151,7 +152,7 @@ class Chunks(Struct):
             except msgspec.ValidationError:  # a field of an unexpected type
                 return None
             except _UNREADABLE as error:
-                if trailing := _TRAILING.search(str(error)):
+                if trailing := _TRAILING.search(str(error)):  # the list is closed before the cut
                     return self._end_of_list(int(trailing[1]))
                 if "truncated" not in str(error):  # truncated: inside an event, so try an earlier cut
                     return None

@@ -72,13 +72,14 @@ class EventTables:
             "host": tables.Pieces("name kind thread start duration", name=self.host_names, **in_thread),
             "runtime": tables.Pieces("name kind thread correlation start duration", name=self.call_names, **in_thread),
             "device": tables.Pieces("name kind correlation device amount start duration", **on_device),
+            # more columns of the kernels among the device events, in the same order
             "kernel": tables.Pieces("external_id blocks occupancy"),
             "frame": tables.Pieces("name thread start duration", name=self.frame_names, **in_thread),
             "flop": tables.Pieces("start flop"),
             "allocation": tables.Pieces("device thread time address size", device=self.places, **in_thread),
         }
         self.collectives: list[tables.Collective] = []
-        #: (number of the name, External id) of each collective range of the host.
+        #: (number of the name, External id) of each collective range of the host: its kernels have this id, too.
         self.collective_ids: list[tuple[int, int]] = []
         #: Peaks in bytes, by field (`allocated`, `reserved`) and device.
         self.memory: dict[tuple[str, str], int] = {}
@@ -244,7 +245,8 @@ class EventTables:
         self.runtime = tables.Runtime(names=self.call_names, **taken["runtime"])
         self.frames = tables.Frames(names=self.frame_names, **taken["frame"])
         self.flop_starts, self.flop = taken["flop"].values()
-        most = MOST_ALLOCATIONS if self.allocation_count <= MOST_ALLOCATIONS else 0  # their sums need all
+        # all or none: the sum of the allocations up to a moment needs every one before
+        most = MOST_ALLOCATIONS if self.allocation_count <= MOST_ALLOCATIONS else 0
         made = {name: column[:most] for name, column in taken["allocation"].items()}
         self.allocations = tables.Allocations(devices=self.places, **made)
         self.device = tables.Device(names=self.kernel_names, devices=self.devices, **taken["device"])

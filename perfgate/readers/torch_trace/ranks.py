@@ -160,7 +160,7 @@ def with_wait(run: Run, calls: Iterable[Calls], transfers: Mapping[Collective, F
     for name, transfer in transfers.items():
         for durations, steps in own.get(name, ()):
             for step, wait in zip(steps.tolist(), (durations - transfer).tolist(), strict=True):
-                if step in waits:
+                if step in waits:  # -1 for a call outside of all steps
                     waits[step] += wait
     rank = rank_of(run)
     if rank is None or not waits or own.keys().isdisjoint(transfers):

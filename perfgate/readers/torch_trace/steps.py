@@ -52,7 +52,10 @@ def index_at(times: Int64, starts: Int64, ends: Int64) -> Int64:
 
 
 def step_of(times: Int64, steps: Steps) -> Int64:
-    """Return the index of the step of each time, (n,): between two steps, the one before; -1 before and after all."""
+    """Return the index of the step of what the host did at each time, (n,).
+
+    Between two steps of the host, it is the one before; before and after all steps, it is -1.
+    """
     starts, ends = (steps.starts, steps.ends) if steps.host is None else steps.host
     index = np.searchsorted(starts, times, side="right") - 1
     return np.where((index < len(starts) - 1) | (times < ends[-1]), index, -1)
@@ -135,8 +138,8 @@ class _Launches:
 def _extended(spans: Steps, groups: _Launches, inside: list[Int64]) -> Steps:
     """Return the steps extended to the end of their own device work; each begins after the step before it.
 
-    `inside` are the groups that each step launched. Device work of no step that ended before the first step's own
-    device work began is before the first step, too.
+    `inside` are the groups that each step launched. The first step begins after stray device work, which no step
+    launched, if that ended before the first step's own device work began.
     """
     previous = int(spans.starts[0])
     if len(inside[0]):

@@ -212,7 +212,7 @@ class PartsElsewhere:
             buffer.skip(min(buffer.end, buffer.start + left))
 
     def _border(self, end: int) -> int | None:
-        """Return where one process would begin a chunk after the one that ends before this place; None if unknown."""
+        """Return the cut that one process would try first before this place (`chunks`: `_cuts`); None if unknown."""
         for reach in REACH:
             begin = max(end - reach, 0)
             if found := BOUNDARY.search(self._parts.read(begin, end - begin)):
