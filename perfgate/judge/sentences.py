@@ -103,7 +103,7 @@ def _of_runs(evidence: Evidence, question: ChangeQuestion, result: ChangeResult)
 
 def _of_pairs(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> Iterator[str]:
     """Yield notes on how the pairs were made, the effect of their order, and their limits."""
-    pairing = evidence.case.baseline.pairing or "whole-runs"
+    pairing = evidence.case.baseline.pairing or "whole-runs"  # never None here
     known = evidence.calibrated(pairing)
     yield notes.paired(result.new_runs, pairing, None if known is None else known.runs)
     firsts = [base_goes_first(number_of(view.run.source)) for view in question.base.views]

@@ -120,6 +120,7 @@ class Reach(Struct, frozen=True):
     @classmethod
     def of(cls, change: LogChange, error_rate: float) -> Reach:
         """Return the bound of the t test: t(1 - error rate, degrees of freedom) standard errors."""
+        # A change without noise has no degrees of freedom, and does not come here: see `decided_without_noise`.
         quantile = t_quantile(change.degrees_of_freedom or 1.0, 1 - error_rate)
         return cls(change, error_rate, quantile * change.standard_error)
 

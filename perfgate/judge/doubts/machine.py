@@ -144,7 +144,7 @@ def _mean_of(name: str, view: RunView) -> float | None:
 @np.errstate(all="ignore")
 def _mean(series: Series) -> float | None:
     mean = float(series.values.mean()) if len(series.values) else series.aggregate.get("mean", math.nan)
-    least, most = _POSSIBLE.get(series.unit, (math.inf, -math.inf))
+    least, most = _POSSIBLE.get(series.unit, (math.inf, -math.inf))  # in another unit, no value is possible
     return mean if least <= mean <= most else None
 
 
