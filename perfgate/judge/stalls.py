@@ -62,7 +62,7 @@ def _marked(run: Run, steps: StepsOfRun, stalled: BoolArray, condensed: Collecti
         if series.kind != "samples" or series.key.without_members() in condensed:
             return series
         count, marks = len(series.values), np.zeros(len(series.values), dtype=np.bool_)
-        # The device works in a stalled step as long as in any other.
+        # The device works in a stalled step as long as in any other, so its times (`work.*`) get no marks.
         is_wall = series.unit == "s" and not series.key.metric.startswith("work.") and bool(stalled.any())
         # Values without step numbers, such as those of a kernel, belong to known steps only if all steps are alike.
         if is_wall and count % len(stalled) == 0 and (is_alike or series.steps is not None):
