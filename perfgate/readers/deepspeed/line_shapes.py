@@ -6,7 +6,7 @@ Lines that differ only in digits have one *shape*: it is looked up by the text w
 of the values. Lines of one shape that also have the same rank and the same timers have one *form*.
 
 All other lines are read one by one elsewhere: values such as `nan` or `-1.00`, text behind a record, several records,
-the word of another kind of line, or a timer that is a part of the time of the job.
+the text that shows another kind of line, or a timer that is a part of the time of the job.
 
 A *word* of a line is eight of its bytes as one integer. The word that ends with a number has the point and up to seven
 digits; the word before it has the other digits of a longer number. `digit_runs.eight_digits` makes a number of a word.
@@ -32,6 +32,7 @@ Number = tuple[int, int, int]
 WORD_BYTES = 8
 #: The most digits in the word with the point: the last ones of the number.
 _WITH_POINT = WORD_BYTES - 1
+#: The most digits of a value, and of the rank and the timer names of a line together.
 _MOST_DIGITS = 15
 #: A digit is the lower half of its byte.
 _BITS_OF_DIGIT = 0x0F
@@ -93,7 +94,8 @@ def _last_bytes(end: int, begin: int = 0) -> int:
     return sum(_BITS_OF_DIGIT << 8 * (WORD_BYTES - 1 - at) for at in range(begin, end))
 
 
-_WORD = WORD.encode()
+#: What every record begins with.
+_BEGIN = WORD.encode()
 _RECORD = re.compile(rb"(?: \| [^|:()\[\]]+: [0-9]{1,12}\.[0-9]+)+\r?")
 _FIELD = re.compile(rb" \| ([^|:]+): ([0-9]+)\.([0-9]+)")
 _DIGIT = re.compile(rb"[0-9]")
@@ -146,7 +148,7 @@ class LineShapes:
         shapes = np.fromiter(map(self._shapes.get, texts, repeat(-1)), np.int64, len(texts))
         others = np.flatnonzero(shapes < 0)
         for index in others.tolist():  # lines of new shapes, and all that are not usual
-            if _WORD in texts[index]:
+            if _BEGIN in texts[index]:
                 shapes[index] = self._learn(text[begins[index] : begins[index + 1] - 1], texts[index])
         others = others[shapes[others] < 0]
         usual = np.flatnonzero(shapes >= 0)
@@ -159,16 +161,16 @@ class LineShapes:
         """Return the shape of a line, maybe a new one; -1 if the line is not usual."""
         if with_zeros in self._shapes:  # an earlier line of this text was the first of its shape
             return self._shapes[with_zeros]
-        odd = line.count(_WORD) > 1 or len(line) > _LONGEST_LINE or _SPECIAL.search(line)
+        odd = line.count(_BEGIN) > 1 or len(line) > _LONGEST_LINE or _SPECIAL.search(line)
         if odd or any(text in line for text in self._odd_texts) or len(self._shapes) == _MOST_SHAPES:
             return -1
-        if not _RECORD.fullmatch(line, line.find(_WORD) + len(_WORD)):
+        if not _RECORD.fullmatch(line, line.find(_BEGIN) + len(_BEGIN)):
             return -1
         fields = _fields(line)
         numbers = [(field.end(), len(field[2]), len(field[3])) for field in fields]
         places = _name_digits(line, fields)
         if not all(_names(fields)) or not all(map(can_read, numbers)) or len(places) > _MOST_DIGITS:
-            return -1  # the last: so many digits of rank and timers do not fit into the number in `_forms_of`
+            return -1  # the last condition: more digits would not fit into the number in `_forms_of`
         self._decimals.append(Decimals.at(numbers))
         self._places = _with_row(self._places, self._decimals[-1].places)
         self._digits = _with_row(self._digits, places)
@@ -206,7 +208,7 @@ def _with_zeros(text: bytes) -> bytes:
 
 
 def _fields(line: bytes) -> list[re.Match[bytes]]:
-    return [*_FIELD.finditer(line, line.find(_WORD))]
+    return [*_FIELD.finditer(line, line.find(_BEGIN))]
 
 
 def _names(fields: Sequence[re.Match[bytes]]) -> tuple[str, ...]:
@@ -215,16 +217,16 @@ def _names(fields: Sequence[re.Match[bytes]]) -> tuple[str, ...]:
 
 def _before(line: bytes) -> str:
     """Return the end of the text before a record, where the rank is."""
-    return line[: line.find(_WORD)].decode("utf-8", "replace")[-RANK_LENGTH:]
+    return line[: line.find(_BEGIN)].decode("utf-8", "replace")[-RANK_LENGTH:]
 
 
 def _name_digits(line: bytes, fields: Sequence[re.Match[bytes]]) -> list[int]:
     """Return the places of the digits in the rank and the timers of a line."""
     rank = RANK.search(_before(line))
     count = len(_DIGIT.findall(rank[0].encode())) if rank else 0
-    before = [found.start() for found in _DIGIT.finditer(line, 0, line.find(_WORD))]
+    before = [found.start() for found in _DIGIT.finditer(line, 0, line.find(_BEGIN))]
     in_names = [found.start() for field in fields for found in _DIGIT.finditer(line, *field.span(1))]
-    return before[len(before) - count :] + in_names
+    return before[len(before) - count :] + in_names  # the rank is right before the record: the last digits there
 
 
 def _with_row(table: Ints, row: Sequence[int]) -> Ints:

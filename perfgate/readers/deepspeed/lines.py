@@ -155,7 +155,7 @@ def add_iteration(
         printed = found[2].partition("/")[0]
         key, unit, per = Key(known.metric), known.unit, known.per
         column = run.sample(key, unit, printed, line, per=per, step=step, printed_as=found[1])
-        if column and run.file.alike:
+        if column and run.file.alike:  # of Megatron-LM: the next lines like this one are read at once
             run.file.alike.number(column, printed, begin + found.start(2))
 
 
@@ -217,4 +217,5 @@ class Progress(Struct, frozen=True):
         if not steady or ahead not in (0, 1):  # any other lead means that this run itself did not begin at 0
             return None
         steps = value - ahead
+        # at most the steps that ended since the last line with this counter
         return steps if 0 <= steps <= ended - ended_before else None

@@ -39,6 +39,7 @@ _FIELD = re.compile(r"\s*\|([^|:()\[\]]*):\s*([^\s|\[(]*)")
 _INNER = re.compile(r"\s*\(([^()]*)\)")
 _NEXT = re.compile(r"\s*(?:\||$)")
 _MORE = re.compile(r"\|[^|:()\[\]]+:\s*[-+]?[0-9]")
+#: Behind a value: `rank=` and a number, which another record begins with if two writers collided.
 _GLUED_RANK = re.compile(r"rank=-?\d+\s*$")
 
 

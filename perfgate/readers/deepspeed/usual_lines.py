@@ -50,10 +50,10 @@ class UsualBlock(Struct):
 class UsualLines:
     """The usual lines of a log, and those of them whose values are still to be read."""
 
-    def __init__(self, timers: Callable[[], Timers], words: Sequence[str]) -> None:
-        """Take a function that returns the timers of the run that is being read, and the words of other lines."""
+    def __init__(self, timers: Callable[[], Timers], odd_texts: Sequence[str]) -> None:
+        """`timers` returns those of the run that is being read. A line with one of `odd_texts` is not usual."""
         self._timers = timers
-        self._shapes = LineShapes(words)
+        self._shapes = LineShapes(odd_texts)
         self._run = _FormsOfRun(timers(), self._shapes.forms)
         #: The usual lines of the last blocks: the form of each, and its words (eight bytes as an integer).
         self._forms: list[Ints] = []

@@ -145,7 +145,7 @@ class _Log:
         if self.begun is None:
             return
         labels = self._labels()
-        run = self.runs.run_of(labels if self.rows else None, fields=self._fields())
+        run = self.runs.run_of(labels if self.rows else None, fields=self._fields())  # None: a run of its own
         if not self.rows:
             run.say("error", "a block of results has no row", self.begun)
         elif not ended:
@@ -186,7 +186,7 @@ class _Log:
                     record[field] = _plain(self.rows[name][0])
         if "request_rate" in record:
             record["request_rate"] = _plain(str(record["request_rate"]))
-        return labels_of(self.file, "vllm", record)
+        return labels_of(self.file, "vllm", record)  # the conditions of the JSON of the same tools
 
 
 def _plain(text: str) -> str:

@@ -54,7 +54,7 @@ _NOT_METRICS = ("min_request_timestamp", "max_response_timestamp")
 def read(file: InputFile) -> tuple[Run, ...]:
     """Return the one run of a file."""
     first_line = file.head().lstrip().partition(b"\n")[0]
-    if b'"metadata"' in first_line and b'"input_config"' not in first_line:
+    if b'"metadata"' in first_line and b'"input_config"' not in first_line:  # the latter: a whole document on one line
         return (_records(file),)
     data, run = load(file, NAME)
     labels = _conditions(file, mapping(data.get("input_config")))
@@ -99,9 +99,10 @@ def _telemetry(run: RunBuilder, stats: Mapping[str, Any], labels: Labels) -> Non
 
 
 def _endpoints(run: RunBuilder, endpoints: Mapping[str, Any], labels: Labels) -> None:
-    """Add that of aiperf: `{"localhost:9400": {"gpus": {"gpu_0": {"gpu_index": 0, "metrics": {"NAME": {...}}}}}}`."""
+    """Add telemetry of aiperf: `{"host:9400": {"gpus": {"gpu_0": {"gpu_index": 0, "metrics": {"NAME": {...}}}}}}`."""
     for url, endpoint in endpoints.items():
         for name, gpu in mapping(mapping(endpoint).get("gpus")).items():
+            # GPUs of several endpoints may have equal indices
             device = f"{url} {name}" if len(endpoints) > 1 else str(mapping(gpu).get("gpu_index"))
             for metric, numbers in mapping(mapping(gpu).get("metrics")).items():
                 key = Key.of(f"telemetry.{metric}", **dict(labels), device=device)
@@ -111,7 +112,8 @@ def _endpoints(run: RunBuilder, endpoints: Mapping[str, Any], labels: Labels) ->
 
 def _conditions(file: InputFile, config: Mapping[str, Any]) -> Labels:
     """Return the conditions in a configuration of aiperf or genai-perf."""
-    # genai-perf: `model_names`, `perf_analyzer`, `synthetic_tokens`, `output_tokens` of the input; the others: aiperf
+    # `perf_analyzer`, `model_names` and, of the input, `synthetic_tokens` and `output_tokens` are of genai-perf; all
+    # other fields are of aiperf
     endpoint, stimulus = mapping(config.get("endpoint")), mapping(mapping(config.get("perf_analyzer")).get("stimulus"))
     # aiperf 0.13 has lists of models, phases and datasets; the last phase and dataset count
     named = [mapping(item).get("name") for item in items(mapping(config.get("models")).get("items"))] or None

@@ -36,7 +36,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     runs = RecordRuns(file, NAME)
     for source, path, record in records(file):
         labels = labels_of(file, NAME, record)
-        run = runs.run_of(labels if record else None, source)
+        run = runs.run_of(labels if record else None, source)  # None: a run of its own, for the problem
         run.report_problems()
         fact(run, "image", record.get("image"))
         for name, value in record.items():

@@ -103,7 +103,7 @@ def _markdown(runs: RecordRuns) -> None:
 def _record(runs: RecordRuns, record: dict[str, Any], place: int | Path, source: JsonSource | None = None) -> None:
     """Add the metrics of a test, which is on a line (an integer) or at a path of the document `source`."""
     labels = labels_of(runs.first.file, NAME, _conditions(record))
-    run = runs.run_of(labels if record else None, source)
+    run = runs.run_of(labels if record else None, source)  # None: a run of its own, for the problem
     if source:
         run.report_problems()
     fact(run, "gpu", record.get("gpu_info"))

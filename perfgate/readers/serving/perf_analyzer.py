@@ -86,7 +86,7 @@ def _row(run: RunBuilder, labels: Labels, latency: Latency, row: re.Match[str], 
     elif statistic := statistic_of(name.removesuffix(" latency")):
         _statistic(run, labels, latency, statistic, value, line)
     else:
-        where = "server." if name == "Avg request latency" else ""  # only its parts, in brackets, are metrics, too
+        where = "server." if name == "Avg request latency" else ""  # only the parts of this row are metrics, too
         own = name.removeprefix("Avg ").lower().replace(" ", "_")
         for part, text in [(own, value), *(_PART.findall(rest) if where else ())]:
             run.value(Key(where + part.strip().replace(" ", "_"), labels), "s", text, line, per=1e6)

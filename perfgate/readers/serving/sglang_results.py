@@ -38,7 +38,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
     runs = RecordRuns(file, NAME)
     for source in documents(file):
         record = mapping(source.loaded.data)
-        labels = labels_of(file, "vllm", record)
+        labels = labels_of(file, "vllm", record)  # the same names as in newer results
+        # a record that cannot be read (None) gets a run of its own
         run = runs.run_of(labels if record and not source.loaded.problems else None, source, record)
         run.report_problems()
         add_fields(run, _FIELDS, ((name, value, (name,)) for name, value in record.items()), labels)

@@ -181,6 +181,7 @@ def _times(run: RunBuilder, key: Key, text: str, line: int) -> None:
             return
         statistic = f"p{float(percent):g}" if percent else name
         statistic = "median" if statistic == "p50" else statistic
+        # twice with one value is no fault: `median` and `percentile(50%)` are one statistic
         if statistics.setdefault(statistic, parsed / 1000) != parsed / 1000:
             run.refuse(key, f"{name} occurs twice", line)
             return

@@ -42,7 +42,7 @@ CHECKED = "tensorboardX 2.6.5 and torch 2.13: files that they wrote; a public fi
 FORMAT = Format(
     NAME, __name__, signature=(rb".{12}\x09.{8}(?:\x10.)?\x1a.brain\.Event:\d", "as an event file of TensorBoard does")
 )
-#: Types of tensors (`DataType`), the layout of a number of each type, and that of one in a list of floats or doubles.
+#: Types of tensors (`DataType`), the layout of a number by type, and that of a number of a list by the list's field.
 _FLOAT, _DOUBLE, _INT32, _INT64 = 1, 2, 3, 9
 _CONTENT = {_FLOAT: "<f", _DOUBLE: "<d", _INT32: "<i", _INT64: "<q"}
 _LISTS = {5: "<f", 6: "<d"}
@@ -126,6 +126,6 @@ def _number(tensor: Mapping[int, int | bytes]) -> float | None:
 
 def _first_integer(value: int | bytes) -> float | None:
     """Return an integer, or the first one of a list; None if there is none."""
-    if isinstance(value, bytes):  # behind a byte 0, the first one is read as a field
+    if isinstance(value, bytes):  # integers without tags: with a byte 0 as its tag, the first one is a field
         value = next((first for _, first in fields(b"\0" + value)), b"")
     return float(signed(value)) if isinstance(value, int) else None

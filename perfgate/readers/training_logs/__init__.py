@@ -41,13 +41,13 @@ def fields_in(pattern: re.Pattern[str], text: str, span: tuple[int, int]) -> lis
 class StepLog:
     """The runs of a log whose records have steps. A reader calls `begin` for each record, then `add` or `add_known`.
 
-    They say to `alike` what they do with a line, so that the lines like it are read many at once.
+    These methods tell `alike` what they do with a line, so that the lines like it are read many at once.
     """
 
     def __init__(self, file: InputFile, name: str) -> None:
         self.file = file
         self.alike = AlikeLines(file)
-        self.alike.current = 0  # all series have steps
+        self.alike.current = 0  # not None, because all series have steps; each line has its own
         self.runs = Runs(lambda: RunBuilder(file, name))
         #: For each kind of record and each rank: the step that came last, and the one before it.
         self._last: dict[tuple[str, str | None], tuple[int, int]] = {}

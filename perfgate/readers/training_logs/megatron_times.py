@@ -9,7 +9,7 @@
 | metric | time |
 |---|---|
 | `time.start` | up to the start of training, with the initialisation before the first date |
-| `time.step` | `elapsed time per iteration`, which leaves out the next two, times the number of iterations |
+| `time.step` | `elapsed time per iteration`, without checkpoints and evaluation, times the number of iterations |
 | `time.checkpoint` | the timer `save-checkpoint` of the slowest rank |
 | `time.evaluation` | the timer `evaluate` of the slowest rank |
 
@@ -111,7 +111,7 @@ class MegatronTimes:
         """
         column, last = run.columns.get(_ITERATION_TIME), int(found[1])
         if column is None or not column.steps or column.steps[-1] != max(last - 1, 0):
-            return  # the record has no time, or it was refused
+            return  # the last time is not of this iteration: its record has none, or it was refused
         self.clock.steps(run, last, column.values[-1] / column.per, dated=dated)
         if run.file.alike:
             per = column.per

@@ -119,7 +119,7 @@ def _step(
         return
     before, then = last.get(log.run, (step, 0.0))
     last[log.run] = (step, time / per)
-    if step > before and time / per >= then:  # some versions do not count the first steps
+    if step > before and time / per >= then:  # a smaller total: some versions begin it anew after the first steps
         log.add("iteration_time", "s", repr((time / per - then) / (step - before)), printed_as="train_time")
     is_last_evaluation = kind == "val" and found[1] == found[2]
     if is_last_evaluation and Key("train_time") in log.run.finished:

@@ -110,7 +110,7 @@ class _Times:
         self._has_begun = False
 
     def line(self, text: str) -> None:
-        """Take a line before its values are read."""
+        """Take the date of a line before its values are read, and a start or a checkpoint that it tells of."""
         if _DATED_WORD not in text or not self._counts(text):
             return
         if _BEGINS.search(text):
@@ -127,7 +127,7 @@ class _Times:
             return
         clock, run = self.clock, log.run
 
-        def again(_: int, text: str, printed: float) -> None:
+        def again(_: int, text: str, printed: float) -> None:  # for a line like it, which `line` does not get
             clock.moment(moment_of(text))
             count(int(printed))
 
