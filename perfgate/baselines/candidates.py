@@ -193,7 +193,7 @@ class Candidates(Struct, frozen=True):
         before = {row.key for row in file.series}
         wanted = replace(self.wanted(keep_all=keep_all, only=file.level.adopts), head_bytes=head_bytes(file))
         is_named = wanted.is_named
-        try:
+        try:  # stored samples count as named, so that they have room first
             rows = contents(run, replace(wanted, is_named=lambda key: key in before or is_named(key)))
         except TooLarge as error:
             raise Refused(f"{at} cannot be completed: {error}", 1) from None

@@ -6,9 +6,8 @@ enough room. The room is used in this order:
 1. The metrics that rules name. If their samples do not fit, the largest metrics keep the samples of only the ranks that
    represent the run (the slowest, the median and the fastest); if that is not enough, only summaries.
 2. The call tree of a trace: it gets smaller until it fits.
-3. The other metrics, the largest times first. They get the rest of USUAL_BYTES. If the named metrics need more than
-   half of USUAL_BYTES, and together with the call tree more than all of it, they get the rest of MOST_BYTES. The file
-   has the number of metrics that were left out.
+3. The other metrics, the largest times first. They get the rest of USUAL_BYTES. If large named metrics and the call
+   tree leave nothing of that, they get the rest of MOST_BYTES. The file has the number of metrics that were left out.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class _Rows(Struct, frozen=True, dict=True):
 
 
 class _Metric(Struct, frozen=True, dict=True):
-    """A metric with its labels, and four ways to store it; each property below is shorter than the one before."""
+    """A metric with its labels, and four ways to store it, the longest first: its first four properties."""
 
     key: Key
     #: The series of each rank.
@@ -157,9 +156,10 @@ class _Metric(Struct, frozen=True, dict=True):
         return {name: self._known[name] for name in statistics}
 
     def _without_samples(self, outlines: Sequence[str], whole: Collection[Member] = ()) -> _Rows:
-        """The rows in which only the ranks of `whole`, and short series of ranks that represent the run, have samples.
+        """The rows in which only the ranks of `whole`, and short series of speaking ranks, have samples.
 
-        `outlines`: statistics of the ranks that cannot represent the run, beside those that rules ask for.
+        `outlines` and the statistics of rules choose the speaking ranks here, which get every statistic. Other ranks
+        get only the statistics that choose.
         """
         values: dict[str, dict[Member, float]] = {}
         speaking = set(self._sampled)  # few ranks all represent the run
@@ -204,9 +204,9 @@ def contents(run: Run, wanted: Wanted) -> Contents:
             key = series.key.without_members()
             metrics.setdefault(key, _Metric(key, {}, wanted)).members[series.key.member()] = series
     most, usual = wanted.most_bytes - wanted.head_bytes, USUAL_BYTES - wanted.head_bytes
-    try:
+    try:  # the named metrics are shortened until USUAL_BYTES has room for a small tree
         chosen, shortened = _fitting(named, min(most, usual - _LEAST_TREE) if run.call_trees else most)
-    except TooLarge:  # there is no room for a small tree in USUAL_BYTES
+    except TooLarge:  # they cannot be so short, so they may take all of MOST_BYTES
         chosen, shortened = _fitting(named, most)
     used = sum(rows.size for rows in chosen)
     tree = None
@@ -259,6 +259,7 @@ def _filled(
     """
     used = wanted.head_bytes + named + tree
     left = room = wanted.most_bytes - used
+    # if `used` is larger although `named` is small, the head of the file is very long: then no other metric is stored
     if named < USUAL_BYTES // 2 or used <= USUAL_BYTES:
         room = min(left, USUAL_BYTES - used)
     ordered = _by_time(others)

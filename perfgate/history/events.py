@@ -72,7 +72,7 @@ def events_of(found: LoadedHistory) -> list[HistoryEvent]:
 def _with_short_levels(
     found: LoadedHistory, panels: Sequence[EventPanel], groups: list[EventGroup], commits: Mapping[str, float]
 ) -> list[EventGroup]:
-    """Return the events; those without a change point get change points to short levels, if there are any."""
+    """Return the events; those without a change point (`moved`) get change points to short levels, if there are any."""
     z: dict[int, list[FloatArray]] = {}  # by panel: the size of each such step in each series, in standard errors
     for step in (step for group in groups if not group.moved for step in group.steps):
         if step.step.first >= len(panels[step.panel].place.runs) - _NEWEST:
@@ -185,7 +185,10 @@ def _with_hidden(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventR
 
 
 def _ends(moved: Sequence[Sequence[MovedSeries]], ranges: Sequence[EventRange]) -> list[bool]:
-    """Return for each event whether it only ends others: it brings back their old levels, and does not hide them."""
+    """Return for each event whether it only ends others: it brings back their old levels, and makes nothing worse.
+
+    If the machine brought the levels of an event back, that event is hidden and not ended.
+    """
     # the changes, by series and first run, that bring an old level back
     back = {
         (id(one.series), one.change.went_away.id)
@@ -206,9 +209,11 @@ def _state_of(
 ) -> tuple[EventState, HistoryRun | None, ApprovedLevel | None]:  # fmt: skip
     """Return the state of an event, the run in which its old levels came back, and its approval.
 
-    It is `reverted` if all old levels came back, and a later commit reverts one of its range; `recovered` if they came
-    back without such a commit, and the machine does not hide it; `approved` if all levels that stayed, or all of an
-    event that the machine hides, are approved; else `open`.
+    The first of these that is true, for the changes for the worse (for all changes, if none is for the worse):
+    `reverted`: all old levels came back, and a later commit reverts one of its range.
+    `recovered`: all old levels came back, and the machine does not hide the event.
+    `approved`: all levels that stayed are approved; if all came back (the machine hides it), all levels are.
+    `open`: none of these.
     `runs`: those of the environment. `commits`: see `coordinates`.
     """
     changes = [one.change for one in _worse(moved)]
@@ -232,13 +237,15 @@ def _first_with_revert(
 ) -> HistoryRun | None:
     """Return the first run with a revert of a commit of the range; None if no commit reverts one.
 
-    It is not measured before the levels were `back`. The other parameters are those of `_state_of`.
+    `back`: the run in which the old levels came back. The returned run is not measured before it; it is `back` itself
+    if `runs`, those of one environment, have no such run. The other parameters are those of `_state_of`.
     """
     bad = line.place(own.bad.commit) if line else None
     if line is None or bad is None:
         return None
     # the subjects that git and GitHub give to reverts of the commits of the range
     reverts = tuple(f'Revert "{one.subject}"' for one in line.between(own.good.commit, own.bad.commit))
+    # the machine may bring levels back before the revert, so all later commits count then
     later = line.between(own.bad.commit, (runs[-1] if own.hidden else back).commit)
     place = next((at for at, one in enumerate(later, bad + 1) if one.subject.startswith(reverts)), None)
     if place is None:

@@ -72,7 +72,8 @@ def _by_commits(runs: Sequence[HistoryRun], line: CommitLine, placed: Mapping[in
     if late:
         verb = "has" if late == 1 else "have"
         notes.append(f"{plural(late, 'run')} {verb} an earlier time than a run of an older commit: the commits decide")
-    # runs without a commit; the last first, because an insertion moves only the places after it
+    # a run without a commit is put before the first run with a later time; the last one is put first, because an
+    # insertion moves only the places after it
     for i in reversed([i for i in _by_time(runs) if not runs[i].commit]):
         known.insert(bisect_right(latest, runs[i].time), i)
     return RunOrder(tuple(known), tuple(notes))
@@ -100,6 +101,7 @@ def _ordered(
 ) -> HistorySeries:
     """Return a series in the order of `rank`, in which -1 is a run that is left out.
 
+    `column.at`: the position of each of its runs in `history.runs`, and so in `rank`.
     `changes`: makes changes from change points. `known`: the runs of a series by their positions, to share them.
     """
     own = rank[column.at]
@@ -177,6 +179,7 @@ def _changes(
 def _is_back(point: ChangePoint, later: ChangePoint, earlier: Sequence[ChangePoint]) -> bool:
     """Return whether the level after `later` is the level before `point` again, or an even older one beyond that.
 
+    In the levels 5, 10, 14, 5, both rises are back: 5 is the level before 10, and beyond 10 as seen from 14.
     `earlier`: the points before `point`.
     """
     if abs(later.after - point.before) <= _GONE * abs(point.after - point.before):
