@@ -77,8 +77,6 @@ class StoredRun(Struct, frozen=True, dict=True):
     _read: Callable[[], BaselineFile]
     #: Returns bytes that are equal for runs with the same samples. Raises Refused if they cannot be read any more.
     samples: Callable[[], bytes]
-    #: Reads the run of a large file, whose series are decoded when they are needed; None for other files.
-    _read_large: Callable[[], Run] | None = None
 
     @classmethod
     def of(cls, path: str, file: BaselineFile) -> StoredRun:
@@ -93,7 +91,7 @@ class StoredRun(Struct, frozen=True, dict=True):
     @cached_property
     def run(self) -> Run:
         """The run as the judge sees it: its arrays take a quarter of the memory of the file. Raises Refused."""
-        return self._read().run(self.path) if self._read_large is None else self._read_large()
+        return self._read().run(self.path)
 
     @property
     def age(self) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,7 +28,6 @@ from perfgate.baselines.stores import Store, each_file, each_signed
 from perfgate.core import Acceptance, Baseline, Fact, NextStep, Problem
 from perfgate.core.wording import listed
 from perfgate.documents.structs import END_BYTES
-from perfgate.judge.subjects import naming
 from perfgate.rules.ruleset import Ruleset
 from perfgate.stats.history import FEWEST_RUNS
 from perfgate.words.steps import make_baseline
@@ -36,8 +35,6 @@ from perfgate.words.steps import make_baseline
 _Part = TypeVar("_Part")
 #: This many bytes of stored runs stay in memory, because their numbers may be needed; others are read again.
 _KEPT_BYTES = 8 << 20
-#: A larger stored run is decoded by `large_runs`. An older perfgate wrote it, with the samples of every series.
-_LARGE_BYTES = 1 << 20
 #: The baseline of an environment whose files have problems.
 _UNUSABLE = Baseline(
     missing="the stored baseline cannot be used: see the problems",
@@ -125,7 +122,7 @@ class StoredBaselines(Struct, frozen=True):
         if name not in self._read:
             store = ListedStore.of(self.store, suite)
             environment, nearest, problems = find_environment(store, suite, identity)
-            stored, wrong, sha256 = read_stored_runs(store, suite, environment, self.ruleset)
+            stored, wrong, sha256 = read_stored_runs(store, suite, environment)
             priors, wrong_priors, priors_sha256 = read_priors(store, suite, environment)
             allowed, wrong_allowances = read_allowances(store, suite)
             sha256 = joined_sha256(sha256, priors_sha256 + "".join(file.content_sha256 for file in allowed.values()))
@@ -175,43 +172,28 @@ def _misplaced(
     ]
 
 
-def read_stored_runs(
-    store: Store, suite: str, environment: str, ruleset: Ruleset | None = None
-) -> tuple[list[StoredRun], list[Problem], str]:
+def read_stored_runs(store: Store, suite: str, environment: str) -> tuple[list[StoredRun], list[Problem], str]:
     """Read every stored run of an environment; returns the runs, the problems of others, and a hash of all bytes.
 
-    Only the names and the head of a run are decoded; its numbers are decoded when they are used. `ruleset`: decode only
-    the series of a large run that it names, and the others one by one when they are used.
+    Only the names and the head of a run are decoded; its numbers are decoded when they are used.
     """
     paths, problems = store.paths(f"{suite}/{environment}")
     digest = hashlib.sha256()
     stored: list[StoredRun] = []
-    large, kept_bytes = None, 0
+    kept_bytes = 0
     parts: dict[tuple[type, bytes], Any] = {}
     for path, data in each_file(store, paths, "run", problems):
         digest.update(f"{path}\0{len(data)}\0".encode() + data)
-        short = None  # a large run without the samples that no rule names; None for a run that is used as it is
-        if ruleset is not None and len(data) > _LARGE_BYTES:
-            from perfgate.baselines.large_runs import LargeRuns
-
-            large = large or LargeRuns(naming(ruleset))
-            short = large.shortened(data)
-        outline = STORED_RUN.outline(data, RunOutline) if short is None else msgspec.json.decode(short, type=RunOutline)
+        outline = STORED_RUN.outline(data, RunOutline)
         if outline is None:
             file, wrong = STORED_RUN.decode(str(store.location(path)), data)
             problems += wrong
             if file is not None:
                 stored.append(StoredRun.of(path, file))
             continue
-        # while there is room, the bytes to decode later stay in memory: the shortened file, or the whole one
-        later = short or data
-        kept_bytes += len(later)
-        kept = later if kept_bytes <= _KEPT_BYTES else None
-        source = RunBytes(store, path, data[-END_BYTES:], kept if short is None else None)
-        run = _stored_run(outline, source, parts)
-        if large is not None and short is not None:
-            run = replace(run, _read_large=partial(large.run, source, kept))
-        stored.append(run)
+        kept_bytes += len(data)
+        source = RunBytes(store, path, data[-END_BYTES:], data if kept_bytes <= _KEPT_BYTES else None)
+        stored.append(_stored_run(outline, source, parts))
     problems += [Problem("error", message, store.location(path)) for path, message in contradictions(stored, suite)]
     return stored, problems, digest.hexdigest()
 
