@@ -46,6 +46,7 @@ class RunBuilder:
         #: Series that are complete: aggregates, single values, whole lists of samples.
         self.finished: dict[Key, Series] = {}
         self.problems: list[Problem] = []
+        #: By series: how many values were refused one by one, and how many more of lists were only counted.
         self._refused: Counter[Key] = Counter()
         self._refused_more: Counter[Key] = Counter()
         self._said: Counter[tuple[Severity, str]] = Counter()
@@ -55,7 +56,7 @@ class RunBuilder:
         self._numbers: dict[Key, int] = {}
         #: The table that has begun and has no row so far: what it is, and its line.
         self._rowless: tuple[str, int] | None = None
-        self._kept_lines = file.coverage.lines.read  # by line, of the examples of `UnreadLines`: the numbers read in it
+        self._kept_lines = file.coverage.lines.read  # by line, for lines that `UnreadLines` keeps: the numbers read
 
     @property
     def json(self) -> JsonSource | None:

@@ -150,7 +150,7 @@ class _SimpleTable:
         self._run, self._labels = run, labels
         before, _, after = header.partition(_MEAN)
         bars = (_MEAN + after.rstrip()).split("|")
-        #: Since 1.2 each row ends with a bar, and since 1.6 it begins with one.
+        #: Since 1.2 each row ends with a bar. Since 1.6 it begins with one: the header has two bars before the mean.
         self._closed = bars[-1] == ""
         self._opened = before.count("|") > 1
         #: The statistic of each column behind the action; None for one that is not read.

@@ -134,7 +134,8 @@ class RecordRuns:
             problem = mixed(names[0], first[names[0]], own[names[0]], "a record before", self._file.name)
             if problem.message not in {one.message for one in run.problems}:
                 run.report(problem.severity, problem.message, None)
-        about = f" with {record}" if len(self._first) > 1 else ""  # in a sweep, runs are compared load by load
+        # runs of other files are compared by these fields (`with_mixed_refused`): in a sweep, load by load
+        about = f" with {record}" if len(self._first) > 1 else ""
         run.unlabelled |= {f"{name}{about}": value for name, value in own.items()}
         return run
 

@@ -72,7 +72,7 @@ _FIELDS = {
     rf"duration|avg_latency|elapsed_time|{_IN_S}": Field("", "s"),
     r"\w*(?:_throughput|_goodput|_per_second|_per_s|_per_gpu|_intvty)": Field("", "1/s"),
 }
-#: Lists of seconds, and the metric of their members.
+#: Lists of seconds, and the metric of their members. `latencies` is of `vllm bench latency`, without failed requests.
 _LISTS = (("ttfts", "ttft"), ("itls", "itl"), ("latencies", "latency"))
 
 
