@@ -119,7 +119,7 @@ class _LogRun(RunBuilder):
         rows = self.below.setdefault(self.title, (line, {}))[1]
         if name in rows:
             self.say("error", f"the {name} below {self.title} {AGAIN}", line)
-        rows.setdefault(name, f"{name} = {text}")
+        rows.setdefault(name, f"{name} = {text}")  # as later versions print it, for `_times`
 
     def run(self, part: int | None = None) -> Run:
         for title, (line, rows) in self.below.items():
