@@ -188,7 +188,7 @@ def _divided(line: str) -> Iterator[tuple[list[str], list[str]]]:
     """Yield the cells of a row before the count, and from it on: for every separator, and up to 3 cells before."""
     for separator in _SEPARATORS:
         cells = [cell.strip() for cell in line.split(separator)]
-        for count in range(min(4, len(cells) - 4)):
+        for count in range(min(4, len(cells) - 4)):  # 5 cells are left at least: count, unit, event, run time, share
             yield cells[:count], cells[count:]
 
 

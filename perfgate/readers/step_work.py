@@ -131,7 +131,10 @@ class Steps(Struct):
     numbers: list[int] = field(default_factory=list)
 
     def of(self, start: int) -> int | None:
-        """Return the index of the step of an event that begins at `start`: a step lasts until the next one begins."""
+        """Return the index of the step in which an event begins; None outside of all steps.
+
+        A step lasts until the next one begins, and the last one until its own end.
+        """
         index = bisect_right(self.starts, start) - 1
         is_last = index == len(self.starts) - 1
         return None if index < 0 or (is_last and start >= self.ends[index]) else index

@@ -209,7 +209,7 @@ class _HostCalls:
         """Find the nodes of a thread's calls in a slice, and count the new ones: those that begin in it.
 
         Parameters:
-            names, start, end, call: the new calls, (n,): name, times, and row of a runtime call (-1 for a range).
+            names, start, end, call: the new calls, (n,): name, times, row in `tables.runtime` (-1: it is of `host`).
             first: the calls of the thread of the steps; None for this thread itself.
         """
         before = self._carried.get(thread, NOT_CARRIED)
@@ -242,7 +242,7 @@ class _HostCalls:
         """Return the node above each of the outermost calls of another thread.
 
         The backward pass is below the range that waits for it, also if its thread launches kernels and names nothing,
-        as in exports of Nsight Systems. What other threads do has no place in the step.
+        as in exports of Nsight Systems. What other threads do is below `(other threads)`, not at a place in the step.
         """
         if thread not in self._silent and not self._is_backward[names].any():
             others = np.full(len(names), self._nodes.name("(other threads)", "thread"))
