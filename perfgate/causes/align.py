@@ -280,7 +280,7 @@ class Finding(Struct, frozen=True):
     #: New minus base in s per step, and its standard error.
     change: float = 0.0
     error: float = 0.0
-    #: How many times as many thread blocks, or as much time of the host, the new side has.
+    #: new / base: of thread blocks for `larger` and `smaller`, of the time of the host's operators for `host`.
     factor: float | None = None
     #: Those of `nodes` whose time is that of a device that idles because of it.
     idle: frozenset[int] = frozenset()

@@ -183,7 +183,8 @@ class Explanation(Struct, frozen=True, dict=True):
             return self._of_wall(~self.alignment.of_kind(*DEVICE_KINDS))
         if name in ("utilization", "sm_efficiency"):
             shares = [float(side.times[kernels].sum() / max(side.times.sum(), 1e-12)) for side in sides]
-            # the differential of share = kernels / step: d(share) = sum(longer * (is_kernel - share)) / step
+            # the differential of share = kernels / step: d(share) = sum(longer * (is_kernel - share)) / step. It is
+            # not divided by the step here, because only the part of each node in the sum counts
             return _MetricChange(self.alignment.longer * (kernels - shares[0]), _relative(*shares))
         # all other metrics, such as occupancy, are means of kernels weighted by their durations: only the change of the
         # weights is known

@@ -43,7 +43,7 @@ def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise | Pa
 
 
 def _belongs(small: Finding, large: Finding, alignment: Alignment) -> bool:
-    """True if two findings have one cause.
+    """True if two findings have one cause: one entry of their column is enough. `minor`: much smaller, and near.
 
     | two edits | an edit and a time | two times, both longer or both shorter |
     |---|---|---|

@@ -137,6 +137,7 @@ def find_slowdowns(alignment: Alignment, noise: Noise, speed: HostSpeed, claimed
         is_own = not SYNCS.fullmatch(alignment.nodes[node].name) and is_slower_itself(node, size, speed)
         if may_wait[node] and not is_own and not is_input(node, alignment):
             continue  # its change follows from the device, or from a host that is slower as a whole
+        # the cost is the whole difference; `size` is without the shift, so it says what the node itself did
         kind, (cost, cost_error) = slowdown_kind(node, size, alignment), noise.change([node])
         parent = max(alignment.nodes[node].parent, 0)  # the step has none: it is its own
         found.append(Finding(kind, frozenset([node]), lead=node, parents=(parent,), change=cost, error=cost_error))

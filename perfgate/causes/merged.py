@@ -131,7 +131,7 @@ def merged(trees: RunTrees) -> CallTree:
     if len(heads) == 1 and heads[0].rank_wall is not None:  # it is stored as such a mean
         return trees[0]
     union = Union(trees if any(head.pooled for head in heads) else ())
-    steps = min(head.wall.shape[1] for head in heads)
+    steps = min(head.wall.shape[1] for head in heads)  # the first steps of each rank, as many as all have
     counts, busy, wall = (np.zeros((1, steps)) for _ in range(3))
     walls: dict[str, list[Floats]] = defaultdict(list)
     memory, blocks, errors = list[Floats](), list[Floats](), list[Floats]()
@@ -265,7 +265,10 @@ def _steps(run: RunTrees) -> StepsOfRun:
 
 
 def _without(run: RunTrees, stalled: Masks) -> RunTrees:
-    """The run without the stalled steps, one column a step. Of several ranks the times stay: only means are known."""
+    """The run without the stalled steps, one column a step.
+
+    The `rank_wall` of several ranks stays: it has a mean for each rank, from which no step can be taken.
+    """
     if not stalled.any():
         return run
     found = []

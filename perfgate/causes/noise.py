@@ -157,7 +157,8 @@ _WEAK_PRIOR, _WEAK_WEIGHT = 0.02, 3.0
 _MODERATION = 6.0
 #: The degrees of freedom of a prior, and of a scatter of many nodes.
 _PRIOR_FREEDOM = 20.0
-#: Fewer nodes show no scatter; smaller nodes than this share of the step are not counted.
+#: Fewer nodes show no scatter, and more do not weigh more against a prior (see `_pooled`); smaller nodes than the
+#: second number, a share of the step, are not counted.
 _FEWEST, _SEEN_IN_METRICS = 6, 0.003
 #: A rest is as noisy as any other time if it is at least this part of the whole.
 _MOST = 0.6
@@ -207,8 +208,9 @@ class SeriesNoise(Struct, frozen=True, dict=True):
     def _scale(self, side: TreeSide, nodes: list[int]) -> float:
         """The time in s that is as noisy as that of the nodes.
 
-        That is their own time. For a rest it is the time of its whole timer, unless all of this is among the nodes. Of
-        several rests the longest whole counts, because one may contain another.
+        That is their own time. For a rest it is the time of its whole timer. If all of this timer is among the nodes,
+        nothing is subtracted, and the rest is a time as any other. Of several rests the longest timer counts, because
+        one timer may contain another.
         """
         total = 0.0
         for node in nodes:
@@ -237,7 +239,8 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         own = _variance(times, scales, self.freedom)
         share = max(float(time.mean()) / scale for time, scale in zip(times, scales, strict=True))
         if self.freedom > 1 and share < _MOST and any(self.is_rest(node) for node in nodes):
-            # a small rest is measured alone; `_pooled` is a share of a node's own time, here it is one of the whole
+            # a small rest is measured alone; with one degree of freedom, the noise of its timer is used, as below.
+            # `_pooled` is a share of a node's own time, here it is one of the whole timer
             return max(own, self._pooled * share**2), float(self.freedom)
         total = _MODERATION + self.freedom
         return (_MODERATION * self._pooled + self.freedom * own) / total, total
@@ -288,6 +291,6 @@ def with_prior(own: Sequence[float], freedom: int, count: int, prior: float, pri
 
 
 def _variance(sides: list[Floats], scales: list[float], freedom: int) -> float:
-    """The relative variance of runs around the mean of their side, for both sides together; see `_relative`."""
+    """The variance of the runs of each side around its mean, as a square of a share of its scale; both sides as one."""
     parts = [(side - side.mean()) / max(scale, 1e-12) for side, scale in zip(sides, scales, strict=True)]
     return sum(float(np.square(part).sum()) for part in parts) / freedom

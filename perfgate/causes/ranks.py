@@ -82,6 +82,7 @@ def _median_of_others(values: Floats) -> Floats:
     order = np.argsort(values, axis=0, kind="stable")
     place = np.argsort(order, axis=0, kind="stable")
     ordered, others = np.take_along_axis(values, order, axis=0), len(values) - 1
+    # the two middle ones of the others: without the rank itself, those after its place move up by one
     low, high = (np.where(at < place, ordered[at], ordered[at + 1]) for at in ((others - 1) // 2, others // 2))
     found: Floats = low if others % 2 else (low + high) / 2
     return found
@@ -156,12 +157,14 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
         clear = _growth_of_awaited(change, beyond, alignment, noise, work)
     growth = clear.sum(axis=1)
     slow, others = _slow_and_others(growth)
-    waited = change[others].sum(axis=1).mean()
+    waited = change[others].sum(axis=1).mean()  # in all timers, because any timer may include the waiting
     if not slow or growth.max() < worth or waited < _WAITED_IN_TIMERS * growth[slow].min():
         return None
     share = clear[slow].mean(axis=0)  # by node of `work`, in s
     grown = share > _PART_OF_TIMERS * growth.max()
-    shrunk = (beyond[slow][:, work] < -limit[slow]).any(axis=0)  # in these, too, others wait
+    # timers in which the others grew more than a slow rank: they wait in them
+    shrunk = (beyond[slow][:, work] < -limit[slow]).any(axis=0)
+    # the finding explains those, what the slow ranks grew in, communication, and rests
     nodes = {*places} - {*np.array(work)[~(grown | shrunk)].tolist()}
     return _finding([ranks[at] for at in slow], nodes, work[int(np.argmax(share))], noise)
 
@@ -211,6 +214,7 @@ def _limits(base: Floats, new: Floats, beyond: Floats, alignment: Alignment, wor
     # `side.error` is that of the mean over ranks; and the other ranks, which a rank is compared with, are noisy, too
     within = sum(np.square(side.error[work]).sum(axis=1) * count / side.runs**2 for side in alignment.sides)
     spread = np.sqrt((variance * runs + within) * (1 + 1 / (count - 1)))
+    # each rank and timer is a test, and all share `_FALSE`
     found: Floats = np.broadcast_to(t_quantile(total, 1 - _FALSE / (count * nodes)) * spread, beyond.shape)
     return found
 

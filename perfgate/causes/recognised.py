@@ -144,6 +144,7 @@ def _repeated(change: _Change) -> Finding | None:
         forward[names[index]] += change.alignment.base.calls[index]
         more[names[index]] += change.gained[index]
     gone, come = _gone_and_come(edit for edit in change.edits if change.in_backward[list(edit.nodes)].all())
+    # calls of the backward pass that the forward pass makes as before, and at least as often
     as_before = {name for name, gained in more.items() if abs(gained) < 1e-6}
     again = [node for node in come if names[node] in as_before and change.gained[node] <= forward[names[node]]]
     whole, same, lost = (float(change.growth[nodes].sum()) for nodes in (come, again, gone))

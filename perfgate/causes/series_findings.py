@@ -202,6 +202,7 @@ class _FindingSearch:
         kind = "replaced" if gone and come and not self.alignment.is_cut else largest.kind
         self.findings = [finding for finding in self.findings if finding not in parts]
         self.add(kind, frozenset().union(*(part.nodes for part in parts)), largest.lead, gone=gone, come=come)
+        # the errors of the parts include the `more_error` of tables that are cut, which `add` did not get
         self.findings[-1] = replace(self.findings[-1], error=math.hypot(*(part.error for part in parts)))
 
     def _by_calls(self, node: int) -> bool:
@@ -210,7 +211,7 @@ class _FindingSearch:
         if node in self.claimed or min(before, after) <= 0 or abs(after - before) <= _MORE_CALLS * before:
             return False
         if self.alignment.is_cut and max(side.error[node].max() for side in self.alignment.sides) > 0:
-            return False  # some of its rows may not be printed
+            return False  # it has several rows, and some may not be printed: only such nodes of tables have an error
         change = float(self.alignment.longer[node])
         expected = float(self.time[0][node]) * (after / before - 1)
         is_longer_wait = after > before and self._waits(node)  # a wait takes as long as the device does
