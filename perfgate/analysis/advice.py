@@ -191,6 +191,7 @@ def _of_pairs(
     trouble = None if rules else step.trouble or "a rule cannot name it"
     covered = StepTime(next(iter(mains), None), trouble)
     rules += [_usual(one, known) for one in found.rules if known[one.metric][0].unit == "B"]
+    # with this tolerance, all main metrics are in `ruled`: see `_tolerance_of_pairs`
     if usual == _CALM_TOLERANCE and mains and known[mains[0]][0].unit == "s":
         rules += [one for one in _cost(ruled[mains[0]], known, runs, today) if one.purpose == "budget"]
     rules += [one for one in cpu if one.subject not in {rule.subject for rule in rules}]

@@ -58,6 +58,7 @@ class NeededValues:
             return run
         kept, outlined = list[Series](), list[Series]()
         for one in run.series:
+            # `groups`: the calls of ranks are matched by the values of collectives
             is_needed = one.kind != "samples" or one.groups or self.reads(one.key.metric)
             (kept if is_needed else outlined).append(one)
         ranks = {one.key.label("rank") or "" for one in outlined}

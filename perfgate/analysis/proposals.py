@@ -42,7 +42,7 @@ _LEARNING = ("loss", "perplexity", "ppl")
 UNSAID: Mapping[str, Better] = MappingProxyType({})
 #: The ratio of a proposed limit to the worst measured value.
 _ROOM = 1.2
-#: Two metrics are probably the same if this share of their values differs by at most the first number.
+#: Two metrics are probably the same if their values differ by at most the first share, at least this part of them.
 _NEAR, _NEAR_VALUES = 0.02, 0.9
 
 

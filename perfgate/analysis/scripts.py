@@ -74,7 +74,11 @@ def _options(before: str, shell: str) -> tuple[bool, bool]:
 
 
 def _dropped_by_signs(commands: list[tuple[str, str]], stops: bool, pipefail: bool) -> str | None:
-    """Return what drops the exit code of the first of these commands, by the signs after it."""
+    """Return what drops the exit code of the first of these commands, by the signs after it.
+
+    A pipe drops it without `pipefail`; `||`, if its other side keeps no code; `&`, if the script does not wait. The end
+    of the command drops it if the script goes on: after `&&`, or if it does not stop at a command that fails.
+    """
     later = "".join(one + sign for one, sign in commands[1:])
     in_list = False  # True after `&&`: then `set -e` does not stop the script, and a pipe has only later commands
     for number, (_, sign) in enumerate(commands, 1):

@@ -162,6 +162,7 @@ def _passes_with_one_run(plan: Plan) -> bool:
 
 
 def _is_exact(plan: Plan) -> bool:
+    """Return whether a metric has no plan because it is compared without noise; `plans` gives the reason in words."""
     return plan.trouble is not None and "without noise" in plan.trouble
 
 

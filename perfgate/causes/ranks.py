@@ -226,7 +226,7 @@ _MOST_PLACES = 150
 
 
 def not_timed(alignment: Alignment, findings: Sequence[Finding]) -> frozenset[int]:
-    """The timers that only one side has, and that no finding explains: the other side did not time these parts."""
+    """The timers that only one side has, and that no finding explains; not the node `not timed`, which is a rest."""
     explained = {node for finding in findings for node in finding.nodes}
     one_sided = (alignment.base.counts.sum(axis=1) > 0) != (alignment.new.counts.sum(axis=1) > 0)
     return frozenset(np.flatnonzero(one_sided).tolist()) - explained
