@@ -49,7 +49,7 @@ from perfgate.readers.torch_trace.tables import KERNEL, MEMCPY, MEMSET, OP, PYTH
 
 #: A program has about ten collectives; of more, the first ones are counted.
 _MOST_OPS = 100
-#: How many times are counted at once.
+#: The number of moments that are counted at once, so that memory stays small.
 _SLICE = 50_000
 
 _SYNC = list(CALLS).index("syncs")
