@@ -1,9 +1,9 @@
 """`perfgate run --attribute`: how much of a change is caused by the code, and how much by the environment.
 
-A repetition has a fresh process for each of four combinations, which take steps by turns: `base` is old code in the old
-environment, `new` is new code in the new environment, and the mixed combinations `new-code` and `new-environment` have
-one new part. Each of the last three makes a pair with `base`: `pair-001.json` (base and new) is judged as every pair,
-`new-code-001.json` and `new-environment-001.json` show the effect of one part, and are left out if that does not run.
+A repetition has a fresh process for each of four combinations (cells), which take steps by turns: `base` is old code
+in the old environment, `new` is new code in the new environment, and the mixed cells `new-code` and `new-environment`
+have one new part. `new` and both mixed cells make a pair with `base`: `pair-001.json` (base and new) is judged as every
+pair; `new-code-001.json` and `new-environment-001.json` show the effect of one part, without a cell that does not run.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from perfgate.words.numbers import does_not_run, nothing_to_attribute
 from perfgate.workspace.input_files import RunsOfPath
 from perfgate.workspace.options import shown_path
 
-#: The order of whole runs in four repetitions. A linear drift of the machine cancels within each repetition for one of
-#: code and environment, and over two repetitions for the other.
+#: The order of whole runs in four repetitions. A linear drift of the machine cancels within each repetition for one
+#: part (the code in the first two, the environment in the last two), and over two repetitions for the other part.
 ORDERS = (
     ("base", "new-code", "new", "new-environment"),
     ("new-environment", "new", "new-code", "base"),

@@ -71,7 +71,7 @@ def play(
                     turns.hear(key)
                 turns.give()
                 if turns.are_told_to_end and time.monotonic() - turns.heard > GRACE_S:
-                    break
+                    break  # some have not ended in time: the caller ends them
                 if time.monotonic() - looked > _LOOK_EVERY_S:  # not at every turn: it takes longer than a turn
                     fault, looked = turns.look(), time.monotonic()
         finally:

@@ -97,7 +97,7 @@ class _PairMaker(Struct):
     made: list[Path] = field(default_factory=list)
     by_turns: bool = True
     #: The seconds of the start and of all of the first pair, from its end until `split` is decided.
-    times: tuple[float, float] | None = None
+    first_pair: tuple[float, float] | None = None
     #: The short processes of which the pairs after the first are made; None for long ones.
     split: Split | None = None
 
@@ -118,8 +118,9 @@ class _PairMaker(Struct):
             found = whole_runs(self.folder / f"pair-{number:03d}-whole", sides, number, self.options, self.tell)
         pairing: Pairing = "in-turn" if self.by_turns else "whole-runs"
         runs = read_sides(found, self.pairs.format, self.pairs.mappings)
-        if self.times is not None:  # further pairs are made of short processes, if they suit the program
-            self.split, self.times = split_of([*runs.values()], *self.times, self.pairs.processes), None
+        if self.first_pair is not None:  # further pairs are made of short processes, if they suit the program
+            start, seconds = self.first_pair
+            self.split, self.first_pair = split_of([*runs.values()], start, seconds, self.pairs.processes), None
             if self.split is not None:
                 words = f"{self.split.processes} processes of {self.split.steps} steps a side"
                 self.tell(f"further pairs have {words}, so that the memory layout averages out")
@@ -141,20 +142,20 @@ class _PairMaker(Struct):
     def _steps_by_turns(self, number: int) -> dict[str, Path]:
         """Run both sides at once, by turns; return the results of each. Raises NoTurns and RunFailed."""
         top, globs = self.folder / f"pair-{number:03d}", self.options.results
-        times = self.pairs.hook_timeout, self.options.timeout
+        longest = self.pairs.hook_timeout, self.options.timeout
         if self.split is not None:
 
             def make(place: int, base_first: bool, steps: int) -> Mapping[str, Path]:
                 inside = top / f"process-{place}"
-                return steps_by_turns(self.listener, inside, self.sides, number, globs, times, steps, base_first)
+                return steps_by_turns(self.listener, inside, self.sides, number, globs, longest, steps, base_first)
 
             return short_processes(top, self.split, number, make)
         began, starts = time.monotonic(), list[float]()
-        found = steps_by_turns(self.listener, top, self.sides, number, globs, times, note_start=starts.append)
+        found = steps_by_turns(self.listener, top, self.sides, number, globs, longest, note_start=starts.append)
         took, start = time.monotonic() - began, max(starts, default=0.0)
         # a given format prevents short processes: they are read without one
         if number == 1 and self.pairs.processes > 1 and self.pairs.format is None and took > _STARTS * start:
-            self.times = start, took
+            self.first_pair = start, took
         return found
 
 

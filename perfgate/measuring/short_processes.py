@@ -60,7 +60,7 @@ def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Sp
         step_times.append(found)
     # the first step takes no turn and is in `start`
     steps, stepping = min(len(series.values) for series in step_times) - 1, max(seconds - start, 0.0)
-    warmup = 0
+    warmup = 0  # the first steps that the judge leaves out, of the side with more of them
     for series in step_times:
         with suppress(NotAvailable):
             warmup = max(warmup, Method("median", better="lower").measure(series).dropped)

@@ -117,7 +117,7 @@ def run_again_if_suspect(
             tell(f"not settled: measuring again, {number - 1} of {options.most_runs - 1}")
         there = chain.from_iterable(_matches(pattern, keep) for pattern in options.results)
         old = [path for path in there if path not in latest]
-        if old and number == first:
+        if old and number == first:  # of earlier commands; before later runs, `latest` has all that matches
             move_results(old, keep / "before")
         made[len(made) - len(latest) :] = move_results(latest, keep / str(number - 1))
         latest = []  # filled below: the samples go beside the results of this run
@@ -158,7 +158,7 @@ def until_settled(
                 paths = measure(number)
             facts |= noted_facts(options, "after")
             if options.stop == "unless-suspect" and 1 < number < options.most_runs:
-                unjudged = paths  # all are judged together
+                unjudged = paths  # judged after the last run: without `looks`, each judgement has the whole error rate
                 continue
             unjudged = ()
             report = judge_runs(paths, facts)
@@ -177,7 +177,7 @@ def until_settled(
         is_final = is_broken or (not waiting and number >= options.fewest_runs)
         if is_final and options.stop != "never":
             break
-    if report is None or unjudged:
+    if report is None or unjudged:  # no run was judged, or a later one failed or had no time
         report = judge_runs(unjudged, facts)
     if fault is None:
         return report
