@@ -189,8 +189,8 @@ class History(Struct, frozen=True):
 class _Anchored(Struct, frozen=True):
     """The anchors of all metrics as one level sees them; a level that changes none shares the value of its parent."""
 
-    #: By metric: its first runs in or after the level that is its anchor. Empty if no level since then had the metric;
-    #: a metric that is not here is the same if `all_metrics`, and otherwise it has no anchor.
+    #: By metric: its first runs in or after the level that is its anchor. An empty value: there is an anchor, but no
+    #: level since then had the metric. No value: as empty if `all_metrics`, and otherwise the metric has no anchor.
     first: Mapping[str, Sequence[StoredRun]] = field(default_factory=dict)
     #: True if a level is the anchor of every metric, but for those whose anchor moved later.
     all_metrics: bool = False

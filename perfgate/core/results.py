@@ -138,8 +138,9 @@ class ChangeResult(Result, frozen=True, kw_only=True):
     """The answer of `judge_change`. A number is None if it does not exist or is infinite.
 
     `estimate`, `low` and `high` are new / base - 1, with one-sided bounds; `log_change` and `standard_error` are of
-    ln(new / base). `tolerance` and `minimum_detectable_change` are relative, too. `base_value` and `new_value` are in
-    the unit of the values. `at_worst` is the size of the change that exit 0 has to exclude (relative, positive), and
+    ln(new / base). `tolerance` is relative, and so is `minimum_detectable_change`: the smallest true change for the
+    worse that is found to be beyond the tolerance with the power of the terms. `base_value` and `new_value` are in the
+    unit of the values. `at_worst` is the size of the change that exit 0 has to exclude (relative, positive), and
     `excluded` is True if the data exclude it. `not_excluded` is the largest change for the worse that they do not
     exclude (new / base - 1). `p_no_change` is the p-value against no change. `runs_needed` is how many new runs an
     unchanged program would need to pass.

@@ -125,6 +125,7 @@ class Verdict(Struct, frozen=True):
     tolerance: float | None = None
     two_sided: bool = False
     better: Better | None = None
+    #: The smallest true change for the worse that is found to be beyond the tolerance, in 8 of 10 cases by default.
     minimum_detectable_change: float | None = None
     #: The change that exit code 0 excludes, relative and positive, and the largest one that the data do not exclude.
     at_worst: float | None = None
@@ -158,7 +159,6 @@ class Verdict(Struct, frozen=True):
     noise: KnownNoise | None = None
     #: The person or team that looks after the rule.
     owner: str | None = None
-    #: The quarantine of the rule.
     quarantine: Quarantine | None = None
     #: The remembered runs of a branch that were judged, too.
     pooled: PooledRuns | None = None

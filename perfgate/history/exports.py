@@ -19,7 +19,7 @@ from perfgate.core.run_history import COLUMNS, EnvironmentHistory, HistorySeries
 from perfgate.core.units import display_unit, format_value
 from perfgate.core.wording import one_line, without_bracket_commands, without_commands
 
-#: A text that a spreadsheet takes for a formula, or one that a former export has kept from being one.
+#: A text that a spreadsheet takes for a formula, also after apostrophes: the import takes one off each such text.
 _FORMULA = re.compile(r"'*[=+\-@]")
 #: For each better direction: the name of github-action-benchmark, and the end of the suite's name.
 _DIRECTIONS = (

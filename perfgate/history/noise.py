@@ -83,7 +83,7 @@ def noise_between_runs(values: FloatArray, errors: FloatArray | None = None) -> 
     residuals = np.concatenate([without_line(logs[start:end]) for start, end in blocks])
     freedom = runs - _OF_LINE * len(blocks)
     within = np.square(relative[np.isfinite(relative)])
-    usual = float(np.median(within)) if len(within) else 0.0
+    usual = float(np.median(within)) if len(within) else 0.0  # the usual variance within a run
     variance = robust_variance(residuals, freedom)
     prior = learned_prior(variance, freedom, within=usual, believed=DEFAULT, most=_MOST_FREEDOM)
     return LearnedNoise(prior, runs, _wander(logs, variance))
@@ -215,8 +215,8 @@ def runs_since(
         if not len(rows) or values.min() <= 0:
             continue
         points = find_change_points(values, errors=errors)
-        # on the measured branch the judge counts blocks of ten from the first of these runs: from the change point, or
-        # without one from the first run since `time`, which may not have been read
+        # on the measured branch the judge counts blocks of ten from the first run that it gets: that after the change
+        # point, or without one the first since `time`. If that was not read, the blocks would move with each new run
         if measured and is_cut and not points:
             continue
         first = points[-1].index if points else 0

@@ -127,12 +127,20 @@ def steps(
 
 
 def _action(event: HistoryEvent, ticket: Ticket | None, recent: Collection[str]) -> TicketAction | None:
-    """Return what to do with the ticket of an event, or to open one; None to do nothing."""
+    """Return what to do with the ticket of an event; None to do nothing. Without a ticket, one may be opened.
+
+    | the ticket says | the ticket is | the event is open | the event has ended |
+    |---|---|---|---|
+    | open | open | update, if something changed | close |
+    | open | closed by a person | nothing | nothing |
+    | another state | open again by a person | update | nothing |
+    | another state | closed | reopen | nothing; if `gone`: close, which writes the end |
+    """
     is_open, worst = event.state == "open", _worst(event)
     if ticket is None:
         return "open" if is_open and worst.worse and event.likely.id in recent else None
     if ticket.told.state == "gone" and not is_open and not ticket.is_open:
-        return "close"  # write the end of the event: the ticket was closed when its event was not found
+        return "close"  # the ticket was closed when its event was not found
     if ticket.told.state != "open":  # perfgate closed it; if it is open, a person opened it again
         if not is_open:
             return None
