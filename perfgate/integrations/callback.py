@@ -167,7 +167,7 @@ class RecordingCallback:
         loading = self._begun.get(DATA_TIME)
         # A checkpoint's span begins after each step in transformers. If it has not ended, nothing was saved.
         self._change(drop=(CHECKPOINT_TIME,), end=(DATA_TIME,), begin=(STEP_TIME, *metrics))
-        self._with_loading = loading or self._begun[STEP_TIME]
+        self._with_loading = loading or self._begun[STEP_TIME]  # `elapsed` counts from the start of an ended span, too
 
     def _pass_over_compilation(self) -> None:
         """Leave out the time of torch.compile so far: it was not in a step."""

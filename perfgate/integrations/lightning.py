@@ -93,7 +93,7 @@ class LightningCallback(RecordingCallback):
     @guarded
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any = None, batch: Any = None, *_: Any) -> None:
         """End the step."""
-        self._change(drop=("forward",), end=("optimizer_step", STEP_TIME))
+        self._change(drop=("forward",), end=("optimizer_step", STEP_TIME))  # `forward` is open without a backward pass
         self._record_compilation()
         record_rates(self.recorder, self._elapsed(), samples=samples_in(batch), tokens=tokens_in(batch))
         self.recorder.step()

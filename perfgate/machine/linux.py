@@ -158,7 +158,7 @@ def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[Kernel
     proc = root / "proc"
     found = [KernelFile(proc / "stat", cpu_times, times)]
     for kind in ("cpu", "memory", "io"):
-        # µs in a second, as %; at most twice a second's.
+        # µs of stall in a second, as %; `most` is twice the possible
         total = {"total": Channel(f"machine.pressure.{kind}", "%", "total", scale=1e-4, most=2e6)}
         found.append(KernelFile(proc / "pressure" / kind, pressure, total, is_slow=kind != "cpu"))
     throttled = Channel("machine.cgroup.throttled", "%", "total", scale=100.0)
@@ -173,7 +173,7 @@ def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[Kernel
         labels = {"cpu": path.parent.parent.name.removeprefix("cpu")}
         clock = {"clock": Channel("clock.cpu", "MHz", labels=labels, scale=1e-6)}
         found.append(KernelFile(path, one_clock, clock, is_slow=True))
-    if not cores and processors <= _CLOCKS_ASKED:
+    if not cores and processors <= _CLOCKS_ASKED:  # this file has the clocks of all processors
         clock = {"clock": Channel("clock.cpu", "MHz", scale=1e-6)}
         found.append(KernelFile(proc / "cpuinfo", mean_clock, clock, is_slow=True))
     return [sensor for sensor in found if sensor.channels()]

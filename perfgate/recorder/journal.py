@@ -205,11 +205,10 @@ def _document(lines: Iterable[Mapping[str, Any]]) -> bytes:
         if "metric" in piece:
             key = piece["metric"], tuple(sorted(piece.get("labels", {}).items()))
             series = all_series.setdefault(key, {})
-            # Extend in place: a recording may have a million pieces.
-            if "values" not in series or "value" in piece:
+            if "values" not in series or "value" in piece:  # the first piece, or a single value: the last one counts
                 series.update(piece)
                 series.setdefault("steps", [0] * len(piece.get("values", ())))
-            else:
+            else:  # extend in place: a recording may have a million pieces
                 series["values"].extend(piece["values"])
                 series["steps"].extend(piece.get("steps", [0] * len(piece["values"])))
         elif "incomplete" in piece:

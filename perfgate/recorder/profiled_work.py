@@ -199,7 +199,7 @@ class LoopWork:
             self._measure()
 
     def _profile_step(self, number: int) -> None:
-        """Begin or end the profile, or begin a step in it; do not measure this step."""
+        """Begin the profile (call 5 of `step`) or a step in it (6 to 8), or end it (9); do not measure this step."""
         if self._profile is None:
             self._profile = Profile()
             self.mark = self._profile.range

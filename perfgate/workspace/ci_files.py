@@ -78,13 +78,16 @@ def ci_file(system: str, *, is_paired: bool = False, command: str | None = None,
 
 def _workflow(is_paired: bool, is_remembered: bool, command: str | None) -> str:
     """Return the workflow of docs/github-actions.md, with comments."""
-    # `gate`: the inputs of the action. It needs no command that is remembered.
-    gate, setup = "" if is_remembered else _STORED_GATE, _SETUP if is_remembered else ""
-    if is_paired:
+    # `gate`: the inputs of the action, with the command if it is not remembered.
+    setup = _SETUP if is_remembered else ""
+    if is_remembered:
+        gate = _PAIRS if is_paired else ""
+    elif is_paired:
         script = (command or "").replace("{results}", "$PERFGATE_RESULTS").replace("{run}", "$PERFGATE_RUN")
         lines = _PAIRED_TODO if command is None else ("run: |-", f"  {script}")
-        measured = _RECORDER + "".join(f"          {line}\n" for line in lines)
-        gate = _PAIRS if is_remembered else _PAIRS + measured
+        gate = _PAIRS + _RECORDER + "".join(f"          {line}\n" for line in lines)
+    else:
+        gate = _STORED_GATE
     what, machine = (_JUDGED_BY_PAIRS, _PAIRED_MACHINE) if is_paired else (_JUDGED, _STORED_MACHINE)
     return _job("github.yml", WHAT=what, MACHINE=machine, SETUP=setup, GATE=gate)
 

@@ -81,9 +81,8 @@ def merge_facts(
 ) -> tuple[dict[str, Fact], list[Problem]]:
     """Return the facts of all runs with those of `--env` (`given`), which win; and a problem for each conflict.
 
-    A conflict with `--env` is a warning; runs of different environments are an error.
-
-    `identity`: the names of the facts that identify an environment.
+    A run that contradicts `--env` in any fact but throttling gets a warning. Runs that differ in a fact of `identity`
+    (the names of the facts that identify an environment), which `--env` does not give, are an error.
     """
     facts: dict[str, Fact] = {}
     problems: dict[tuple[str, str], Problem] = {}
@@ -91,7 +90,7 @@ def merge_facts(
     for source, name, value in measured:
         if name.startswith(OF_BASE):  # a fact of the other side of a pair
             continue
-        other = given.get(name, facts.setdefault(name, value))
+        other = given.get(name, facts.setdefault(name, value))  # without `--env`, the first run's value
         is_compared = name in identity or (name in given and name != THROTTLE)  # `_throttling` joins its values
         if is_compared and not same_fact(other, value):
             message = _CONTRADICTED if name in given else _DIFFERENT

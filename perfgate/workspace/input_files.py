@@ -65,7 +65,7 @@ def opened(path: str) -> tuple[BinaryIO, bytes]:
     began, events = time.monotonic(), poll()
     events.register(descriptor, POLLIN)
     try:
-        while not first and not events.poll(50):  # ms
+        while not first and not events.poll(50):  # ms; an event means data, or a writer that has ended
             first = os.read(descriptor, CHUNK)  # nothing if no program has the pipe open
             if not first and time.monotonic() - began > PATIENCE_S:
                 os.close(descriptor)

@@ -195,7 +195,7 @@ def _in_commit(commit: Commit, path: str, *, needs_rules: bool) -> Iterator[tupl
     """Yield what `PolicySource.files` returns for one path in a commit. Raises Refused."""
     below, shown = commit.below(path, surroundings.limits()), shown_path(path)
 
-    def joined(name: str) -> str:
+    def joined(name: str) -> str:  # `below` names a file `.` if it is the path itself
         return shown if name == "." else f"{shown}/{name}"
 
     for name, why in below.refused.items():
