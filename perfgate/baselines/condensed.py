@@ -82,7 +82,10 @@ def condensed(
 
 
 def _with_same_warmup(method: Method, series: Collection[Series]) -> list[str]:
-    """Return the better direction of a method, and those others that would give every series the same warm-up."""
+    """Return the better directions that give every series the same warm-up, the method's own first.
+
+    A rule with one of these directions can use the statistics.
+    """
     found: list[str] = [method.better]
     for other in (one for one in _DIRECTIONS if one != method.better):
         pairs = ((method.steady(one), replace(method, better=other).steady(one)) for one in series)

@@ -151,7 +151,7 @@ class HistorySeries(Struct, frozen=True):
             yield (*start, *known, *about, run.ref, host, run.id, self.suite, self.environment, tags, level)
 
     def levels(self) -> Iterator[tuple[int, int, float]]:
-        """Yield each level: its first run, the run after its last, and its value."""
+        """Yield each level: its first run, the run after its last, and its value; without changes, the median."""
         bounds = [0, *(change.point.index for change in self.changes), len(self.runs)]
         for start, end, change in zip(bounds, bounds[1:], (None, *self.changes), strict=False):
             if change is not None:

@@ -62,6 +62,7 @@ def _red_runs(
     rule: Rule, column: HistoryColumn, level: Sequence[RunMeasure], prior: tuple[float, float] | None
 ) -> list[bool]:
     """Return for each judged run of a level whether any clause of the rule is red."""
+    # exact work is not replayed: a history has one number of a metric, not its counts on each rank
     asked = [clause.asks for clause in rule.clauses if not isinstance(clause.asks, WorkClause)]
     clauses = [_red(rule, asks, column, level, prior) for asks in asked]
     return [any(of_run) for of_run in zip(*clauses, strict=True)]

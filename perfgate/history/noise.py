@@ -8,7 +8,8 @@ Remembered runs differ by changes of the code, by slow creep, by single stalls, 
    block, so that creep is not noise. A line costs two degrees of freedom.
 4. The residuals are clipped at three robust standard deviations (winsorized variance, Tukey 1962). So a stall counts
    little, but a metric with two modes has all of its noise.
-5. The usual variance within a run is subtracted, as `perfgate rules --calibrate` does.
+5. The usual variance within a run is subtracted, as `perfgate rules --calibrate` does. The rest is averaged with the
+   prior of unknown noise, each weighted by its degrees of freedom.
 6. If the means of blocks differ by more than this noise, the level wanders. This counts if the base is older than a
    block. Single changes and creep are not part of it, because a gate has to see them.
 
