@@ -150,7 +150,7 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
     limit = _limits(base[:, work], new[:, work], beyond[:, work], alignment, work)
     is_clear = beyond[:, work] > np.maximum(limit, _WORTH_OF_TIMER * worth)
     clear = np.where(is_clear, beyond[:, work], 0.0)
-    if len(ranks) == 2 and clear.any():  # the one that grew in the first node where one did: the other waits for it
+    if len(ranks) == 2 and clear.any():  # the one that grew in the earlier timer is slow: the other grew by waiting
         first = clear[:, clear.any(axis=0)][:, 0]
         clear[np.argmin(first)] = 0.0
     if clear.sum(axis=1).max() < worth:  # no rank is clearly slow by its work; perhaps by the waiting of the others

@@ -40,7 +40,7 @@ from perfgate.stats.steady import steady_run
 NOT_TIMED = "not timed"
 #: The labels that timers may have; other labels are other places of the program.
 _LABELS = frozenset(("rank", "ranks", "stage"))
-#: The timer of all batches of an epoch.
+#: The timer of all batches of an epoch: one of `WHOLES`, although it runs once in an epoch and not in each step.
 _EPOCH = "run_training_epoch"
 #: Timers of fewer steps than this share are not parts of a usual step.
 _USUAL = 0.5
