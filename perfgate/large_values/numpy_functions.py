@@ -19,8 +19,8 @@ CHUNK = 1 << 22
 _SAMPLES = 256
 #: The number of sorted ranges that are kept: each is an open file, and a process can have a few hundred.
 _KEPT = 8
-#: The sorted ranges that are kept, the last used one last: by the id of a dictionary `LargeArray.ordered` and a range
-#: in it (start, stop), that dictionary.
+#: The sorted ranges that are kept, the last used one last. A key is the id of a dictionary `LargeArray.ordered`, with
+#: start and stop of a range in it; the value is that dictionary, from which the range is removed with the key.
 _RECENT: dict[tuple[int, int, int], Ordered] = {}
 
 
@@ -101,7 +101,7 @@ def _between(x: LargeArray, first: int, last: int) -> AnyArray:
         # in ranks of the sample; the margin, on each side, is an eighth of what is sorted at once
         near, margin = first / len(x) * len(sample), CHUNK / 8 / len(x) * len(sample)
         low, high = sample[[max(0, int(near - margin)), min(len(sample) - 1, int(near + margin) + 1)]]
-        below, found, size = 0, [], 0
+        below, found, size = 0, [], 0  # the number of values below `low`; the values from `low` to `high`; their number
         for block in x.blocks():
             below += int(np.count_nonzero(block < low))
             found.append(block[(block >= low) & (block <= high)])

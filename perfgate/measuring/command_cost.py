@@ -76,7 +76,7 @@ def _cpu_time() -> float | None:
 
 @contextmanager
 def cost_beside(results: Path) -> Iterator[None]:
-    """Write the cost of the commands of a block to the file beside their results, unless there is one already."""
+    """Write the cost of a block's commands to the file beside their results, unless their Recorder wrote that file."""
     rows = list[dict[str, str | float]]()
     with command_cost(lambda name, value, unit: rows.append({"metric": name, "value": value, "unit": unit})):
         yield

@@ -208,7 +208,7 @@ class _Turns(Struct):
             self.are_told_to_end = True
             for side in sides:
                 side.go(END)
-        elif running < 2 or never_began:  # without turns, all may run
+        elif running < 2 or never_began:  # one side is alone, or one left before the turns began: nobody waits
             for side in ready:
                 side.go()
         elif self.current is None and len(ready) == len(sides):  # all have taken their first step: the turns begin

@@ -167,7 +167,7 @@ def add_reason(path: str, reason: str) -> None:
         data = file.read()
         if data.startswith(_DOCUMENT):
             rest = data[len(_DOCUMENT) :]
-            has_reasons = rest.startswith(_REASONS)
+            has_reasons = rest.startswith(_REASONS)  # then the new one goes before them
             reasons = b"%s%s, " % (_REASONS, text.encode()) if has_reasons else b"%s%s]" % (_REASONS, text.encode())
             data = _DOCUMENT + reasons + rest.removeprefix(_REASONS)
             _replace(os.path.realpath(path), data, stat.S_IMODE(os.fstat(file.fileno()).st_mode))
