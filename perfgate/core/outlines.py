@@ -17,19 +17,20 @@ MetricName = tuple[str, tuple[tuple[str, str], ...], str]
 class Outline(Struct, frozen=True):
     """The samples of one metric in a run: in each list one number for each rank and device that has it.
 
-    The first three lists are empty if there was nothing to compare with. Ranks without a finite number are left out.
+    Ranks without a finite number are left out.
     """
 
-    #: The median of the values after warm-up, its relative error, and the sum of all values.
+    #: The median of the values after warm-up, its relative error, and the sum of all values. They are compared with
+    #: those of stored runs, to find changes without a rule; empty if there are no stored runs.
     medians: tuple[float, ...] = ()
     errors: tuple[float, ...] = ()
     totals: tuple[float, ...] = ()
-    #: The sum of all values over the number of steps of the rank; only of times.
+    #: The sum of all values over the number of steps of the rank, for the parts of a step; only of times.
     per_step: tuple[float, ...] = ()
 
 
 class Fingerprint(Struct, frozen=True):
-    """Recognises the same values again: a hash of them, and their information in bits; few bits may agree by chance."""
+    """Recognises copies of values: a hash of them, and how unlikely it is, in bits, that another run has the same."""
 
     digest: bytes
     bits: float

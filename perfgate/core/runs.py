@@ -153,7 +153,8 @@ class Summary(Struct, frozen=True):
 
     `rows[i]` is the statistic `names[i]`: its value, its effective sample size and the variance of its logarithm (None
     if there is no logarithm). If the statistic has a warm-up of its own, the number of dropped values follows, and 1 if
-    that warm-up ended. The rows of a rank that does not represent its run have the value only.
+    that warm-up ended. If the rank does not represent its run, a row has the value only, unless a rule judges that
+    statistic on each rank.
     """
 
     names: Sequence[str]
