@@ -31,7 +31,7 @@ _FEWEST_STEPS = 8
 _LONGER = 2.0
 #: The seed of the order of the processes, together with the number of the pair.
 _SEED = 1
-#: Makes the processes of one place: its number, whether base goes first, and the turns of each; returns their files.
+#: Makes one process a side; gets its place in the pair, whether base goes first, and its turns; returns files by side.
 MakeProcesses = Callable[[int, bool, int], Mapping[str, Path]]
 
 
