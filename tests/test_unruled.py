@@ -353,12 +353,12 @@ def test_a_check_ends_with_it_in_every_report(
     options = [word for name, path in outputs.items() for word in (f"--{name}", str(path))]
     found = perfgate("check", str(new), *options)
     assert found.code == 0
-    assert "Changed by more than 10%, without a rule: 1 metric" in found.out
+    assert "Changed, and no rule looks: 1 metric by more than 10%" in found.out
     assert "load +50" in found.out
     report = json.loads(outputs["json"].read_text())
     assert [one["metric"] for one in report["unruled"]] == ["load"]
     assert report["unruled_count"] == 1
-    assert all("without a rule" in path.read_text() for name, path in outputs.items() if name != "json")
+    assert all("no rule looks" in path.read_text() for name, path in outputs.items() if name != "json")
     again = perfgate("report", str(outputs["json"]))
     assert (again.code, "load +50" in again.out) == (0, True)
     assert "the rules name 8" in perfgate("rules", str(new)).out

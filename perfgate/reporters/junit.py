@@ -135,7 +135,7 @@ def _run_case(report: Report, classname: str) -> list[TestCase]:
     Without a verdict and without an error, as of two equal files, one case passes: consumers refuse an empty file.
     """
     problems = answer.unrelated_errors(report)
-    is_shown = any(verdict.exit_code for verdict in report.verdicts)
+    is_shown = any(verdict.exit_code and answer.needs_attention(verdict) for verdict in report.verdicts)
     if report.verdicts and (report.exit_code == 0 or (is_shown and not problems)):
         return []
     case = TestCase("perfgate.run", classname, elapsed_sec=_SECONDS)

@@ -139,10 +139,9 @@ def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> l
     largest = max(change for _, change in found)  # all of them exclude a larger one
     best, smallest = min(found, key=lambda pair: pair[1])
     is_time = all(verdict.unit == "s" or (verdict.unit or "").endswith("/s") for verdict, _ in found)
-    what, of = ("no slowdown", "of") if is_time else ("nothing worse", "by")
-    said = f"{what} {of} {rounded_up(largest)} or more"
+    said = f"{'no slowdown of' if is_time else 'nothing worse by'} {rounded_up(largest)} or more"
     name = shortened(short_call(best.metric), _LONGEST_FACT)
-    return [said if in_short or smallest > largest / _MUCH else f"{said}, in {name} {of} {rounded_up(smallest)}"]
+    return [said if in_short or smallest > largest / _MUCH else f"{said}, {name} {rounded_up(smallest)}"]
 
 
 def _not_excluded(verdict: Verdict) -> float:
@@ -226,8 +225,8 @@ def difference(change: PolicyChange) -> str:
 def unruled(report: Report) -> list[str]:
     """Return what changed and no rule looks at: a head, and a line for each metric that is listed."""
     more = report.unruled_count - len(report.unruled)
-    count = plural(report.unruled_count, "metric") + (f", {more} not listed" if more else "")
-    lines = [f"Changed by more than 10%, without a rule: {count}"] if report.unruled else []
+    count = f"{plural(report.unruled_count, 'metric')} by more than 10%" + (f", {more} not listed" if more else "")
+    lines = [f"Changed, and no rule looks: {count}"] if report.unruled else []
     for change in report.unruled:
         unit = display_unit(max(change.base, change.new, key=abs), printed_base(change.metric, change.unit))
         values = f"{format_number(change.base / unit.factor)} → {format_value(change.new, unit.base, unit.symbol)}"
