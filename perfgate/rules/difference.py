@@ -172,7 +172,8 @@ def _matched(old: Sequence[Rule], new: Sequence[Rule]) -> tuple[list[tuple[Rule,
 
 
 def _change(old: Rule, new: Rule) -> PolicyChange | None:
-    details = [*_of_sentence(old, new), *_of_settings(old.settings, new.settings), *_of_conditions(old, new)]
+    details = [*_of_sentence(old, new), *_of_settings(old.settings, new.settings), *_of_at_worst(old, new)]
+    details += _of_conditions(old, new)
     if not details:
         return None
     kind = min((kind for kind, _ in details), key=_ORDER.index)
@@ -204,25 +205,36 @@ def _of_clause(old: Clause, new: Clause) -> ChangeKind | None:
         if before.upper != after.upper or before.bound.base != after.bound.base:
             return "changes"
         more = after.bound.value - before.bound.value
-        return _by_growth([more if before.upper else -more])
+        if more:
+            return _by_growth([more if before.upper else -more])
+        if before.comparator == after.comparator:
+            return None
+        return _kind(is_looser=after.comparator in ("at most", "at least"))  # the bound itself is allowed
     if isinstance(before, ChangeClause) and isinstance(after, ChangeClause):
-        if (before.reference, before.side) != (after.reference, after.side):
+        units = {clause.absolute.base for clause in (before, after) if clause.absolute}
+        if (before.reference, before.side) != (after.reference, after.side) or len(units) > 1:
             return "changes"
         return _by_growth(_growth(before, after))  # a change fails only beyond both tolerances
     return "changes"
 
 
-def _of_at_worst(old: AtWorst | None, new: AtWorst | None) -> Iterator[Detail]:
+def _of_at_worst(old: Rule, new: Rule) -> Iterator[Detail]:
     """Yield the change of `at_worst`, unless only its text changed, as from `10%` to `10.0%`.
 
     Its default depends on the tolerance, so it has no order with a written one.
     """
+    before, after = (rule.settings.at_worst for rule in (old, new))
+    if before == after:
+        return
     kind: ChangeKind | None = "changes"
-    if old is not None and new is not None and _parts(old) == _parts(new):
-        kind = _by_growth(_growth(old, new))
-    before, after = ("default" if one is None else one.text for one in (old, new))
+    if before is not None and after is not None and _parts(before) == _parts(after):
+        growth = _growth(before, after)
+        are_lower = {isinstance(one.asks, LimitClause) and not one.asks.upper for one in new.clauses}
+        if are_lower == {True}:  # below a lower limit, a smaller value is the worse one
+            growth = [-more for more in growth]
+        kind = "changes" if any(growth) and len(are_lower) > 1 else _by_growth(growth)
     if kind is not None:
-        yield kind, f"at_worst {before} → {after}"
+        yield kind, f"at_worst {before.text if before else 'default'} → {after.text if after else 'default'}"
 
 
 def _parts(at_worst: AtWorst) -> tuple[bool, str | None]:
@@ -240,8 +252,6 @@ def _of_settings(old: Settings, new: Settings) -> Iterator[Detail]:
         if one != other:  # without a budget, all is allowed
             sides = " → ".join("none" if share == inf else f"{100 * share:g}%" for share in (one, other))
             yield _kind(is_looser=other > one), f"{name} {sides}"
-    if old.at_worst != new.at_worst:
-        yield from _of_at_worst(old.at_worst, new.at_worst)
     for name in _UNORDERED:
         if before[name] != after[name]:
             yield "changes", f"{name} {before[name]} → {after[name]}"
@@ -264,6 +274,9 @@ def _of_conditions(old: Rule, new: Rule) -> Iterator[Detail]:
 
 
 def _of_dates(words: str, old: DatedReason | None, new: DatedReason | None) -> Detail:
+    """Return the change of a day, or else of its reason."""
+    if old and new and old.until == new.until:
+        return "changes", f"{words}, because {old.reason} → {new.reason}"
     first, last = (dated.until if dated else date.min for dated in (old, new))
     sides = " → ".join("never" if until == date.min else str(until) for until in (first, last))
     return _kind(is_looser=last > first), f"{words} until {sides}"

@@ -102,6 +102,12 @@ RULE = "  - id: tail\n    assert: x under 50 ms\n"
         ("", "    expect_fail: {reason: x, until: 2030-01-01}\n", "loosens", "until never → 2030-01-01"),
         ("", "    quarantine: {reason: x, until: 2030-01-01}\n", "loosens", "quarantined until never → 2030-01-01"),
         ("    quarantine: {reason: x, until: 2030-01-01}\n", "", "tightens", "until 2030-01-01 → never"),
+        (
+            "    quarantine: {reason: x, until: 2030-01-01}\n",
+            "    quarantine: {reason: y, until: 2030-01-01}\n",
+            "changes",
+            "quarantined, because x → y",
+        ),
         ("", "    owner: '@team/data'\n", "changes", "owner None → @team/data"),
         ("", "    min_samples: 9\n", "changes", "min_samples 1 → 9"),
         ("", "    better: higher\n", "changes", "better default → higher"),
@@ -113,6 +119,33 @@ def test_settings(old: str, new: str, kind: str | None, said: str) -> None:
     found = kinds(RULE + old, RULE + new)
     assert [line.split(":")[0] for line in found] == ([kind] if kind else [])
     assert said in "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("x under 50 ms", "x at most 50 ms", "loosens"),
+        ("x at most 50 ms", "x under 50 ms", "tightens"),
+        ("x at least 5 GB", "x over 5 GB", "tightens"),
+        ("x over 5 GB", "x at least 5 GB", "loosens"),
+        ("x under 50 ms", "x at most 40 ms", "tightens"),
+        ("x under 50 ms", "x under 0.05 s", None),
+        ("x within 5 ms of baseline", "x within 5 GB of baseline", "changes"),
+        ("x within 5 ms of baseline", "x within 0.006 s of baseline", "loosens"),
+        ("{assert: x over 85 GB, at_worst: 80 GB}", "{assert: x over 85 GB, at_worst: 70 GB}", "loosens"),
+        ("{assert: x over 85 GB, at_worst: 70 GB}", "{assert: x over 85 GB, at_worst: 80 GB}", "tightens"),
+        ("{assert: x over 85%, at_worst: 80%}", "{assert: x over 85%, at_worst: 70%}", "loosens"),
+        (
+            "{assert: x over 85 GB and within 2 GB of baseline, at_worst: 80 GB}",
+            "{assert: x over 85 GB and within 2 GB of baseline, at_worst: 70 GB}",
+            "changes",
+        ),
+        ("{assert: x over 85%, at_worst: 80%}", "{assert: x over 85%, at_worst: 80.0%}", None),
+    ],
+)
+def test_the_direction_of_a_limit_counts(old: str, new: str, said: str | None) -> None:
+    found = kinds(f"  - {old}\n", f"  - {new}\n")
+    assert [line.split(":")[0] for line in found] == ([said] if said else [])
 
 
 def test_rules_that_come_and_go_are_told_by_name() -> None:
