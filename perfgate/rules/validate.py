@@ -190,8 +190,8 @@ def _specific(error: Violation) -> list[Violation]:
     """Return the errors of the only branch of an `anyOf` whose type fits, which the author meant; else the error."""
     if error.validator != "anyOf" or not error.context:
         return [error]
-    inner, path = error.context, error.context[0].path
-    other_types = {one.schema_path[0] for one in inner if one.validator in ("type", "const") and one.path == path}
+    inner = error.context  # their paths begin at the value
+    other_types = {one.schema_path[0] for one in inner if one.validator in ("type", "const") and not one.path}
     fitting = {one.schema_path[0] for one in inner} - other_types
     if len(fitting) != 1:
         return [error]
