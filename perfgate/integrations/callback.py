@@ -73,6 +73,8 @@ class RecordingCallback:
         #: The time of torch.compile so far, in s.
         self._compiled = 0.0
         self._has_warned = False
+        #: Whether the last training was not recorded, because an earlier one was.
+        self._is_refused = False
 
     def __getstate__(self) -> dict[str, Any]:
         """Return everything but the recording, which stays with this process."""
@@ -107,13 +109,15 @@ class RecordingCallback:
                 work=self._work,
             )
         except RecorderError as error:
-            if not self._has_warned:
+            if not self._is_refused:
+                self._is_refused, self._has_warned = True, False  # what it said of the first training is another thing
                 with suppress(OSError):  # it may be unwritable; a file of something else stays as it is
                     label = None if world_size == 1 else str(rank)
                     add_reason(path_of_rank(self._path, label), "a later training of the same program is not recorded")
             self._say(f"this training is not recorded: {error}")
             return
-        self._process, self._on_gpu, self._has_warned = os.getpid(), on_gpu, False
+        self._process, self._on_gpu = os.getpid(), on_gpu
+        self._has_warned = self._is_refused = False
 
     def _begin_at(self, step: int) -> None:
         """Begin at a step; a later one than the first is a training that was resumed."""

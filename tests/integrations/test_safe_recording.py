@@ -123,6 +123,15 @@ def test_a_second_training_is_not_recorded_and_the_first_says_so(framework: Fram
     assert steps_of(run) == [*range(STEPS)]
 
 
+def test_a_second_training_is_not_recorded_although_the_first_was_resumed(framework: Framework) -> None:
+    callback = framework.callback("run.json")
+    (resumed,) = warned(lambda: framework.resume(callback))
+    assert "the training began at step" in resumed
+    (second,) = warned(lambda: framework.resume(callback))
+    assert "this training is not recorded" in second
+    assert "a later training of the same program is not recorded" in " ".join(said(recorded("run.json")))
+
+
 def test_a_training_after_a_failed_one_replaces_its_recording(framework: Framework) -> None:
     callback = framework.callback("run.json")
     with pytest.raises(KeyError, match="the model failed"):
