@@ -144,7 +144,7 @@ class RunView:
         if name not in self._derived:
             found = self.evaluate(self.metrics[name].expression)
             self._derived[name] = {
-                labels: replace(series, key=Key(name, labels), printed_as=None, thinned_from=None, groups=())
+                labels: replace(series, key=Key(name, labels), printed_as=None, groups=())
                 for labels, series in found.items()
             }
         return self._derived[name]
@@ -239,7 +239,11 @@ def _combine(operator: str, left: Series, right: Series) -> Series:
     kind: Kind = "samples" if "samples" in (left.kind, right.kind) else "value"
     found = (one.stalled for one in (left, right) if one.stalled is not None and len(one.values) == len(values))
     joined, stalled = min(share, left.joined, right.joined), next(found, None)
-    return Series(left.key, unit, kind, read_only(values), steps, joined=joined, stalled=stalled)
+    made = Series(left.key, unit, kind, read_only(values), steps, joined=joined, stalled=stalled)
+    sides = [one for one in (left, right) if one.kind == "samples"]
+    if all(one.thinned_from is None for one in sides):
+        return made
+    return replace(made, thinned_from=min(one.thinned_from or len(one.values) for one in sides))
 
 
 def _joined(left: Series, right: Series) -> tuple[Values, Values, Steps | None, float]:

@@ -57,6 +57,7 @@ def _steps(run: Run) -> StepsOfRun:
 def _marked(run: Run, steps: StepsOfRun, stalled: BoolArray, condensed: Collection[Key]) -> Run:
     """Return a trace with marks on the wall times of its stalled steps. Marks without any True mean: no warm-up."""
     is_alike = bool((steps.calls == steps.calls[:, :1]).all())  # then each step makes every call equally often
+    numbers = next((series.steps for series in run.series if series.key.metric == _TIME), None)
 
     def of(series: Series) -> Series:
         if series.kind != "samples" or series.key.without_members() in condensed:
@@ -64,8 +65,9 @@ def _marked(run: Run, steps: StepsOfRun, stalled: BoolArray, condensed: Collecti
         count, marks = len(series.values), np.zeros(len(series.values), dtype=np.bool_)
         # The device works in a stalled step as long as in any other, so its times (`work.*`) get no marks.
         is_wall = series.unit == "s" and not series.key.metric.startswith("work.") and bool(stalled.any())
-        # Values without step numbers, such as those of a kernel, belong to known steps only if all steps are alike.
-        if is_wall and count % len(stalled) == 0 and (is_alike or series.steps is not None):
+        if is_wall and series.steps is not None and numbers is not None:
+            marks = np.isin(series.steps, numbers[stalled])
+        elif is_wall and is_alike and count % len(stalled) == 0:  # such as the calls of a kernel
             marks = np.repeat(stalled, count // len(stalled))
         return replace(series, stalled=marks)
 

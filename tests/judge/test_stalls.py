@@ -165,10 +165,20 @@ def _ranks(*times: Any, ops: Any = (100,) * 4, calls: str = "work.ops", source: 
     """A trace with the times of steps in s of each rank, and the counts of one kind of calls."""
     rows = [(f"{at}", "step.time", "s", own) for at, own in enumerate(times)] + [("0", calls, "count", ops)]
     series = (
-        Series(Key.of(metric, rank=rank), unit, "samples", read_only(np.array(values, np.float64)))
+        Series(Key.of(metric, rank=rank), unit, "samples", read_only(np.array(values, np.float64)), _from_seven(values))
         for rank, metric, unit, values in rows
     )
     return Run(source, "torch-trace", tuple(series))
+
+
+def _from_seven(values: Any) -> Any:
+    """The steps of a trace that begins at step 7."""
+    return read_only(7 + np.arange(len(values)))
+
+
+def _at(steps: list[int]) -> Series:
+    """A series in s with a value at each of these steps."""
+    return replace(_series("x", "s", [1.0] * len(steps), has_steps=False), steps=read_only(np.array(steps)))
 
 
 def _with(run: Run, *series: Series) -> Run:
@@ -219,14 +229,16 @@ def test_the_steps_that_are_marked(new: Run, base: Run, anchor: tuple[Run, ...],
 _TWICE = [one for one in _SECOND for _ in range(2)]
 #: A series of a trace whose second step stalls, and its marks; with the counts of calls of each step.
 SERIES: list[tuple[Series, Any, Any]] = [
-    (_series("x", "s", [1.0] * 4), (100,) * 4, _SECOND),
+    (_at([7, 8, 9, 10]), (100,) * 4, _SECOND),
+    (_at([10, 9, 8, 7]), (100,) * 4, [False, False, True, False]),
     (_series("x", "s", [1.0] * 8, has_steps=False), (100,) * 4, _TWICE),
     (_series("x", "s", [1.0] * 8, has_steps=False), (100, 90, 100, 100), [False] * 8),
-    (_series("x", "s", [1.0] * 8), (100, 90, 100, 100), _TWICE),
-    (_series("x", "s", [1.0] * 6), (100,) * 4, [False] * 6),
-    (_series("x", "B", [1.0] * 4), (100,) * 4, _NONE),
-    (_series("work.x", "s", [1.0] * 4), (100,) * 4, _NONE),
-    (_series("workload", "s", [1.0] * 4), (100,) * 4, _SECOND),
+    (_at([7, 7, 8, 8, 9, 9, 10, 10]), (100, 90, 100, 100), _TWICE),
+    (_at([7, 8, 8, 8, 8, 9, 9, 10]), (100, 90, 100, 100), [False, *[True] * 4, *[False] * 3]),  # calls vary
+    (_series("x", "s", [1.0] * 6, has_steps=False), (100,) * 4, [False] * 6),
+    (replace(_at([7, 8, 9, 10]), unit="B"), (100,) * 4, _NONE),
+    (_series("work.x", "s", [1.0] * 4, has_steps=False), (100,) * 4, _NONE),
+    (_series("workload", "s", [1.0] * 4, has_steps=False), (100,) * 4, _SECOND),
     (Series(Key("x"), "s", "value", read_only(np.array([1.0]))), (100,) * 4, None),
 ]
 

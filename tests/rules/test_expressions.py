@@ -49,6 +49,36 @@ def numbers(series):
     return [None if np.isnan(value) else float(value) for value in series.values]
 
 
+# --- thinned values ---------------------------------------------------------------------------------------------------
+
+
+def thinned(metric, values, count, steps=None):
+    """Stored values of `count` ones that were measured."""
+    return replace(samples(metric, values, steps), thinned_from=count)
+
+
+THINNED = [
+    ("left alone", "a + 1 * b", thinned("a", [1, 2], 100), single("b", 1), 100),
+    ("right alone", "b + 1 * a", thinned("a", [1, 2], 100), single("b", 1), 100),
+    ("the other side is whole", "a + b", thinned("a", [1, 2], 100, [1, 9]), samples("b", range(90), range(90)), 90),
+    ("both", "a + b", thinned("a", [1, 2], 100), thinned("b", [1, 2], 80), 80),
+    ("no side", "a + b", samples("a", [1, 2]), samples("b", [1, 2]), None),
+    ("single numbers", "a + b", single("a", 1), single("b", 1), None),
+    ("another name", "a", thinned("a", [1, 2], 100), single("b", 1), 100),
+]
+
+
+@pytest.mark.parametrize(("text", "a", "b", "count"), [case[1:] for case in THINNED], ids=[case[0] for case in THINNED])
+def test_what_is_derived_of_thinned_values_is_thinned(text, a, b, count):
+    """Else unchanged code had ten times the total: a stored run has one of ten values, and a new run all."""
+    assert only("made", a, b, made=text).thinned_from == count
+
+
+def test_totals_of_derived_metrics_count_the_values_before_thinning():
+    both = only("made", thinned("a", [1, 1], 100), thinned("b", [2, 2], 100), made="a + b")
+    assert Method("total", 0).measure(both).value == 300
+
+
 # --- joining ---------------------------------------------------------------------------------------------------------
 
 JOINS = [
