@@ -264,5 +264,5 @@ class _TreeBuilder:
         if size and all(one.count == timer.count for one in inner):
             # warm-ups differ, so the last steps of all timers are the same
             rest = timer.values[-size:] - sum((one.values[-size:] for one in inner), np.zeros(1))
-            return max(time, 0.0), mean_error(rest)
+            return max(time, 0.0), mean_error(rest) * timer.calls(self.steps)
         return max(time, 0.0), math.hypot(*(one.error * one.calls(self.steps) for one in (timer, *inner)))

@@ -163,6 +163,8 @@ OWN: list[tuple[Timer, list[Timer], float, tuple[float, float]]] = [
     (timer("a", 2, 9, 2, [1, 3]), [timer("b", 9, 9, 2, [0, 0])], 2, (0, 1)),
     (timer("a", 5, 9, 3, [4, 6]), [timer("b", 1, 9, 3, [7, 0, 2])], 3, (4, 0)),
     (timer("a", 5, 9, 3, [9, 4, 6]), [timer("b", 1, 9, 3, [2, 0]), timer("c", 1, 9, 3, [8, 1, 1])], 3, (3, 2)),
+    # four calls a step: the error is that of four times their mean
+    (timer("a", 2, 9, 8, [1, 3]), [], 2, (8, 4)),
     # steps without some of the calls have no common steps
     (timer("a", 5, 3, 4, [4, 6]), [timer("b", 1, 4, 4, [0, 2]), timer("c", 1, 12, 3, [2, 2])], 4, (3, 13)),
     (timer("a", 5, 3, 4, [4, 6]), [timer("b", 1, 4, 4)], 4, (4, 5)),
