@@ -249,6 +249,13 @@ def test_the_series_in_which_a_stalled_step_is_marked(series: Series, ops: Any, 
     assert _marked(new, _CALM, metric=series.key.metric) == [[marks], []]
 
 
+def test_the_numbers_of_the_steps_are_those_of_the_step_time() -> None:
+    """A metric that other steps have may come first in a trace."""
+    new = replace(_STALL, series=(_at([7, 9, 10, 11]), *_STALL.series))
+    assert _marked(new, _CALM) == [[_SECOND], [_NONE]]
+    assert _marked(new, _CALM, metric="x") == [[[False] * 4], []]
+
+
 @pytest.mark.parametrize("side", ["base", "anchor"])
 def test_a_metric_with_only_a_summary_on_the_stored_side_has_no_marks(side: str) -> None:
     kept = Series(Key.of("x", rank="3"), "s", "summary", read_only(np.empty(0)))
