@@ -71,7 +71,8 @@ def _of_metrics(names: Sequence[str], rule: Rule, runs: Sequence[Run]) -> Iterat
     members = sorted({one.key.member() for run in runs for one in run.series if one.key.metric in names})
     for member in (members[0], members[-1]) if len(members) > 1 else ():  # a single rank, for rules about ranks
         yield from (Way(_times, names, member), Way(_divided, names, member))
-    if any(map(read_by, selectors(rule.sentence.subject))):  # a rule about warm-up: the first quarter is worse
+    # `read_by` gives metrics only for the selectors of a rule about warm-up: then the first quarter is worse
+    if any(map(read_by, selectors(rule.sentence.subject))):
         yield _changed(
             names, lambda values, by: np.where(np.arange(len(values)) < len(values) // 4, values * by, values)
         )
@@ -99,7 +100,7 @@ def _beyond_the_edge(clause: str, verdicts: Sequence[Verdict]) -> Way:
     for verdict in verdicts:
         edge = _edge(verdict)
         if edge is not None:
-            for name in (verdict.metric, *synonyms(verdict.metric)):
+            for name in (verdict.metric, *synonyms(verdict.metric)):  # a run may have it by an older name
                 edges[name, tuple(sorted(verdict.labels.items()))] = edge
                 down |= {name} if verdict.better == "higher" else set()
 
@@ -135,7 +136,8 @@ def _changed(names: Sequence[str], change: Callable[[Values, float], Values]) ->
     def distorted(series: Series, amount: float) -> Series:
         if not len(series.values):
             return series
-        # if the number of values changes, their steps are unknown
+        # If the number of values changes, their steps are unknown. `groups`, the process group of each value, would no
+        # longer fit the other ranks.
         values = change(series.values, amount)
         steps = series.steps if len(values) == len(series.values) else None
         return replace(series, values=read_only(values), steps=steps, groups=())

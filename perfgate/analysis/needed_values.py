@@ -2,7 +2,7 @@
 
 The process that reads a rank returns all other metrics as outlines: a few numbers for each metric instead of its
 values. A rule about a change from stored runs also needs the parts that may explain it; one about ranks does not. Only
-traces with call trees are shortened. Other runs have few metrics, or their causes need the values of all.
+traces are shortened: other runs have few metrics. A trace without a call tree keeps all for the causes of a change.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class NeededValues:
             rows[name.metric, name.labels, one.unit].append(one)
         outlines = {name: self._outline(each, steps) for name, each in rows.items()}
         found = Outlines(outlines, {ranks.pop(): fingerprint(outlined)})
-        if run.outlines is not None:
+        if run.outlines is not None:  # of a rank that was shortened before, and is now again with fewer values
             found = more_outlines(run.outlines, found)
         trees = run.call_trees
         if isinstance(trees, tuple) and trees:
@@ -79,7 +79,10 @@ class NeededValues:
         return replace(run, series=tuple(kept), outlines=found, call_trees=trees)
 
     def _outline(self, series: Iterable[Series], steps: Mapping[tuple[tuple[str, str], ...], int]) -> Outline:
-        """Return the outline of a metric; `steps` is the number of steps by rank and device."""
+        """Return the outline of a metric; `steps` is the number of steps by rank and device.
+
+        Times have their seconds in a step, too, which tell the parts of a step.
+        """
         measured = [size_of(one) for one in series] if self.with_sizes else []
         sizes = [size for size in measured if size is not None]
         per_step = [float(one.values.sum()) / steps.get(one.key.member(), 1) for one in series if one.unit == "s"]
@@ -105,7 +108,7 @@ def needed_by(rulesets: Iterable[Ruleset], *, with_sizes: bool) -> NeededValues 
     """Return the metrics whose values rules need; None for all, if a ruleset computes metrics from a model."""
     names = {*STALL_METRICS}
     for ruleset in rulesets:
-        if ruleset.model is not None:
+        if ruleset.model is not None:  # its `mfu` and `hfu` follow from metrics that no rule names
             return None
         names.update(ruleset.metrics)
         for metric in ruleset.metrics.values():

@@ -53,7 +53,7 @@ def command(
     if untrusted_comment is not None:
         outputs = {**publication.outputs, "untrusted-comment": untrusted_comment}
         publication = replace(publication, outputs=outputs)
-    with publication.replaced_if_refused(reports):
+    with publication.replaced_if_refused(reports):  # no output is one of the reports that are read
         return publish(merged(reports, expect), publication)
 
 
@@ -156,6 +156,7 @@ def _causes(stored: Sequence[_NamedReport]) -> CauseReport | None:
     if len(having) != 1:
         return None
     ((name, found),) = having
+    # A cause names its verdicts by their ids, which have the name of the report in front, as in `merged`.
     causes = (replace(one, verdicts=tuple(f"{name}: {verdict}" for verdict in one.verdicts)) for one in found.causes)
     return replace(found, causes=tuple(causes))
 

@@ -57,7 +57,7 @@ def snapshot(root: Path, seconds: float) -> Snapshot:
     """Read the counters below `root`, the folder that has /proc and /sys."""
     tick = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
     busy, stolen = _processors(_text(root / "proc/stat"), tick)
-    waited = reading(pressure, _text(root / "proc/pressure/cpu"), "total")
+    waited = reading(pressure, _text(root / "proc/pressure/cpu"), "total")  # in µs; what a cgroup throttled is in s
     throttled = next((reading(cgroup_cpu, _text(path), "throttled") for path in cpu_stat_files(root, None)), None)
     counts = [_text(path) for path in (root / _SYSTEM).glob("cpu*/thermal_throttle/core_throttle_count")]
     heat = sum(int(count) for count in counts if re.fullmatch(r"\d{1,18}", count.strip(), re.ASCII)) if counts else None
@@ -219,6 +219,7 @@ def _memory(root: Path) -> Disturbance:
 def _processors(text: str, tick: int) -> tuple[dict[int, float], float]:
     """Return the busy seconds of each processor and of all (-1), and the stolen seconds of all, from /proc/stat."""
     busy, stolen = dict[int, float](), 0.0
+    # The line of all processors has two blanks. `(?!\d)`: a long number is not split in many ways.
     for found in re.finditer(r"^cpu(\d{0,9}) ((?: ?\d{1,20}(?!\d))+)$", text, re.MULTILINE):
         numbers = [float(word) / tick for word in found[2].split()]
         if len(numbers) >= 8:

@@ -43,7 +43,7 @@ def _load(file: InputFile, format_name: str) -> tuple[JsonDocument, RunBuilder]:
     text, loaded = file.whole(), JsonDocument(file.name, "", None)
     if text is not None:
         loaded = load_json(text, file.name, file.limits, finite=False)  # NaN and infinity are refused with their series
-    file.count("runs")
+    file.count("runs")  # against the limit on the runs of a file; readers of several runs count each themselves
     run = RunBuilder(file, format_name, JsonSource(loaded))
     run.report_problems()
     return loaded, run
@@ -58,7 +58,11 @@ def load(file: InputFile, format_name: str) -> tuple[Mapping[str, Any], RunBuild
 
 
 def documents(file: InputFile) -> Iterator[JsonSource]:
-    """Yield the JSON documents of a file: one, or one on each line; then report the problems of each."""
+    """Yield the JSON documents of a file: one, or one on each line.
+
+    What a reader says about paths in a document waits in its `JsonSource` until their lines are looked up together:
+    after the document.
+    """
     text = file.whole()
     whole = load_json("{}" if text is None else text, file.name, file.limits, finite=False)  # None: too large
     # More than one document: one on each line, if the first line ends as JSON does; otherwise the text is damaged.
@@ -76,7 +80,7 @@ def documents(file: InputFile) -> Iterator[JsonSource]:
 def records(file: InputFile) -> Iterator[tuple[JsonSource, Path, dict[str, Any]]]:
     """Yield the objects of a file with their documents and paths: one, a list, or one on each line.
 
-    For a document without objects, an empty object is yielded, so that its problems can be reported.
+    For a document without objects, an empty object is yielded: its reader makes a run, which says what is wrong.
     """
     for source in documents(file):
         data = source.loaded.data

@@ -31,7 +31,10 @@ def of_limit(limit: ValueLimit, terms: LimitTerms, *, is_broken: bool) -> tuple[
 def of_change(
     found: ChangeResult, bounds: Bounds, margins: tuple[Margin, Margin], *, promises: bool
 ) -> Iterator[Comparison]:
-    """Yield the comparisons that decided: of red for a failure or a suspicion, otherwise of green and of a pass."""
+    """Yield the comparisons that decided: of red for a failure or a suspicion, otherwise of green and of a pass.
+
+    `margins`: the tolerance and `at_worst`. `promises`: exit 0 promises to exclude `at_worst`, and red to be a change.
+    """
     if found.reason == "thin-tail":
         return
     tolerated, d = margins[0], bounds.change.log_change
@@ -49,7 +52,7 @@ def of_change(
         sharp = bounds.sharp_edge(tolerated)
         yield _compared("beyond", bounds.sharp, sharp.up if is_up else sharp.down, is_up=is_up)
         return
-    if promises:
+    if promises:  # `no_change` is the error rate at which red says that anything changed
         yield _compared("a-change", Reach.of(bounds.red.change, bounds.no_change), 0.0, is_up=is_up)
     beyond = _compared("beyond", bounds.red, tolerance, is_up=is_up)
     if found.outcome == "fail" and not found.suspect and not beyond.holds:

@@ -13,7 +13,7 @@
 
 Source: NVIDIA's manual page of nvidia-smi (driver 580), and public outputs of drivers 450 to 580. Every line is a
 sample of each metric. Values that a GPU does not have (`-`, `N/A`) are left out. The label `device` distinguishes
-several GPUs. `dmon` writes MB for 1024 * 1024 bytes.
+several GPUs. `dmon` writes the MB of `fb` as 1024 * 1024 bytes; rates of PCIe are decimal.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         elif header := _header(line):
             columns, delimiter = header
             if delimiter == ",":
-                file.coverage.lines.headers[number] = header  # to name numbers that are not read
+                file.coverage.lines.headers[number] = header  # its numbers that are not read are named by their columns
         elif gpu := _GPU.fullmatch(line):
             device = gpu[1]
         elif device and (title := _SECTION.fullmatch(line)):

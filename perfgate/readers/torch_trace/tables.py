@@ -37,7 +37,7 @@ _CATEGORIES = {
     **dict.fromkeys(("gpu_memcpy", "memcpy"), ("device", MEMCPY)),
     **dict.fromkeys(("gpu_memset", "memset"), ("device", MEMSET)),
     "runtime": ("runtime", PLAIN),
-    **dict.fromkeys(("", "cpu_instant_event"), ("instant", 0)),
+    **dict.fromkeys(("", "cpu_instant_event"), ("instant", 0)),  # of these, `[memory]` events become `Allocations`
 }
 
 
@@ -89,7 +89,7 @@ class Device(Spans, frozen=True, kw_only=True):
 
 
 class Kernels(Spans, frozen=True, kw_only=True):
-    """The kernels of `Device`, with their blocks per multiprocessor and percent of occupancy; NaN if absent.
+    """The kernels of `Device` in the same order, with blocks per multiprocessor and percent of occupancy, or NaN.
 
     `external_id` is that of the operator that launched the kernel; -1 if unknown.
     """
