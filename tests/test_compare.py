@@ -75,6 +75,20 @@ def test_what_only_one_side_holds_is_said(perfgate: Command, logs: Path) -> None
     assert "only the new side has fresh" in done.out
 
 
+def test_metrics_that_are_0_or_absent_in_some_runs_are_said(perfgate: Command, folder: Path) -> None:
+    """They were said to be on one side only."""
+    forward = {"metric": "forward", "unit": "s", "values": steady(0.1)}
+    wait = {"metric": "wait", "unit": "s", "values": [0.0] * 9}
+    base = [write_results(folder / "base.json", forward, wait)]
+    new = write_results(folder / "new.json", forward, {**wait, "values": [5.0] * 9})
+    lacking = write_results(folder / "lacking.json", forward)
+    done = perfgate("compare", *base, "--new", new)
+    assert "some runs have no value but 0 of wait" in done.said
+    assert "only the" not in done.said
+    assert "some runs have no value but 0 of wait" in perfgate("compare", *base, "--new", new, lacking).said
+    assert "only the base side has wait" in perfgate("compare", *base, "--new", lacking).said
+
+
 def test_sides_without_a_common_metric_are_not_a_pass(perfgate: Command, logs: Path) -> None:
     (logs / "other.log").write_text("[Rank 0] time (ms) | other: 1.00\n" * 20)
     done = perfgate("compare", *BASE, "--new", "other.log")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import click
 from msgspec import Struct
@@ -123,10 +124,11 @@ def with_usual_range(request: BisectRequest, tell: Tell) -> BisectRequest:
     ruleset = read_ruleset(WORKING_TREE, request.options.rules, request.options.suite)
     rules = [rule.name for rule in ruleset.rules if any(asks.relative for _, asks in rule.comparisons)]
     cases = [case for case, _ in stored_cases(request.options, ruleset)]
-    commits = [run.commit for case in cases for run in case.baseline.runs if run.commit]
+    # The name of a stored run begins with its time.
+    commits = [(Path(run.source).name, run.commit) for case in cases for run in case.baseline.runs if run.commit]
     if not rules or not commits:
         return request
-    good, rule = commits[-1], rules[0]
+    good, rule = max(commits)[1], rules[0]
     tell(f"searching the commits after the stored {good[:12]} for a change: {rule} (--good and --rule choose)")
     return replace(request, good=good, rule=rule)
 

@@ -69,8 +69,8 @@ def _is_before_value(word: str, flags: Collection[str]) -> bool:
     """Return whether the value of an option is the next word. `-qv` is two flags, and `-f1` has its value."""
     if word.startswith("--"):
         return "=" not in word and word not in flags
-    begun = next((place for place, letter in enumerate(word[1:], 1) if f"-{letter}" not in flags), None)
-    return begun == len(word) - 1
+    letters = [f"-{letter}" for letter in word[1:]]
+    return all(letter in flags for letter in letters[:-1]) and letters[-1] not in flags
 
 
 @click.command("compare", cls=NewSideCommand)
@@ -104,7 +104,7 @@ def command(
     """
     if len(base) == 2 and not new and not paired:
         base, new = base[:1], base[1:]
-    with publication.replaced_if_refused((*base, *new)):
+    with publication.replaced_if_refused((*base, *new)):  # old reports must not stay if this ends with an error
         if paired == bool(new):
             raise click.UsageError("give the new runs after --new, or pairs with --paired and without --new")
         with progress():
@@ -188,8 +188,9 @@ def _compared(
     problems += [problem for run in (*base_runs, *new_runs) for problem in run.problems]
     causes = causes_of(base_runs, new_runs, verdicts)
     has_traces = causes is not None and any(run.call_trees for run in new_runs)
-    problems += [*unpaired, *refused, *_alone(base_runs, new_runs, has_causes=has_traces)]
-    details = collected(verdicts, found, base_runs, new_runs, (), common)
+    problems += [*unpaired, *refused, *_not_compared(base_runs, new_runs, has_causes=has_traces)]
+    no_history = ()  # a comparison knows two sides alone
+    details = collected(verdicts, found, base_runs, new_runs, no_history, common)
     return with_outcome(
         Report(
             verdicts=verdicts,
@@ -275,15 +276,20 @@ def _unlike(base: Sequence[Run], new: Sequence[Run], names: Collection[str]) -> 
     return {key.metric for key in found}, [Problem("error", f"{message}; {step}", _HERE)]
 
 
-def _alone(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) -> list[Problem]:
-    """Return a warning for metrics of one side only, unless causes name them, and an error if no metric is shared."""
-    if not _metrics(base) or not _metrics(new):
+def _not_compared(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) -> list[Problem]:
+    """Return a warning for metrics that are not compared, unless causes name them, and an error if that is all."""
+    before, after = _metrics(base), _metrics(new)
+    if not before or not after:
         return []  # the files of that side say why
     common = _shared((*base, *new))
-    sides = {"base": _metrics(base) - common, "new": _metrics(new) - common}
+    messages = {
+        "only the base side has": before - after,
+        "only the new side has": after - before,
+        "some runs have no value but 0 of": (before & after) - common,
+    }
     said = [
-        Problem("warning", f"only the {side} side has {listed(sorted(names))}", _HERE)
-        for side, names in sides.items()
+        Problem("warning", f"{message} {listed(sorted(names))}", _HERE)
+        for message, names in messages.items()
         if names and not has_causes
     ]
     return said if common else [*said, Problem("error", "the two sides have no metric in common", _HERE)]
