@@ -18,7 +18,7 @@ itself shows it. Unknown answers are counted apart, and never as right.
 | `reverted`: a revert brought the metric back | the change was real | reds and greens |
 | `false-alarm`: a person closed the ticket as one | the commit is not worse | reds and greens |
 | `event`: the history has a change that begins there | the commits are worse | reds and greens |
-| the same commit was measured again, and was green from then on | the first red was wrong | reds |
+| the same commit was measured again, and was green from then on | the last red was wrong | reds |
 | the next two commits with an answer were green | a change would have stayed, so the green was right | greens |
 
 Evidence has a rank: a bisect, which measures both sides, is above a person, a person is above the history, and the last

@@ -106,7 +106,7 @@ _WORTH_ON_DEVICE, _WORTH_ON_HOST = 0.003, 0.012
 #: A wait for a batch is clear if it is longer than all base waits by this share of the base's step; and the fewest
 #: steps of a side that can show this.
 _LONG_WAIT, _FEWEST_WAITS = 0.1, 3
-#: Ranges in which a program gets its next batch.
+#: Ranges in which a program gets its next batch: `enumerate(DataLoader)`, `get_batch`, `next_data_time`, `prefetch`.
 _is_input = re.compile(
     r"enumerate\(Data|.*data_?loader|(?:\W|_)*(?:(?:get|load|next|fetch|read|prepare|wait)_?)*"
     r"(?:data|dataset|batch|batches|input|inputs|samples?)(?:_?(?:load|loading|time|wait|fetch|next|prep|get))*\W*$"
@@ -250,7 +250,8 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
         return (), (f"the peak of allocated memory changed by {change / (1 << 20):+.1f} MiB, {why}",)
     where = alignment.path(place)
     lines = [child for child in alignment.children[place] if _is_line(alignment.nodes[child])]
-    # only a snapshot has the size of each line; without lines, the change of the whole peak is shown
+    # Only a snapshot has lines, and so the size of a place. Otherwise, and for a place around several, the size is that
+    # of the whole peak.
     size = math.copysign(float(grown[place]), change) if lines and grown[place] >= least else change
     noise = _LEAST_SHARE * min(base.peak, new.peak)
     cause = Cause("memory", where, "memory", size, low=size - noise, high=size + noise, share=1.0, places=(where,))

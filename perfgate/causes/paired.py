@@ -93,7 +93,10 @@ class PairNoise(Struct, frozen=True, dict=True):
 
     @property
     def clear(self) -> float:
-        """The number of standard errors beyond which a change of any node is not noise."""
+        """The number of standard errors beyond which a change of any node is not noise.
+
+        Nodes below `_SEEN` are not counted: they are too small to change by `_WORTH`.
+        """
         return t_quantile(self.freedom, 1 - _CHANCE / 2 / max(len(self._seen), 1))
 
     def change(self, nodes: Iterable[int]) -> tuple[float, float]:
@@ -117,7 +120,7 @@ class PairNoise(Struct, frozen=True, dict=True):
         """The usual variance of a node between pairs, as a square of a share of its time."""
         base, new = self.alignment.base.wall, self.alignment.new.wall
         own = [_variance(base[node], new[node]) / float(base[node].mean()) ** 2 for node in self._seen]
-        return with_prior(own, self.alignment.base.runs - 1, len(own), prior=_PRIOR, prior_weight=_PRIOR_WEIGHT)
+        return with_prior(own, self.alignment.base.runs - 1, count=len(own), prior=_PRIOR, prior_weight=_PRIOR_WEIGHT)
 
 
 def _variance(before: Floats, after: Floats) -> float:

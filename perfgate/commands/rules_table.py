@@ -143,7 +143,7 @@ def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Ca
 
 
 def _facts_of(runs: Sequence[StoredRun], ruleset: Ruleset, given: Mapping[str, Fact]) -> dict[str, Fact] | None:
-    """Return the facts of the newest run; None without runs, or if a fact of its identity is not the given one."""
+    """Return the facts of the run that was stored last; None without runs, or if its identity is not the given one."""
     if not runs:
         return None
     head = max(runs, key=lambda run: run.age).head

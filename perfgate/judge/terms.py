@@ -19,7 +19,10 @@ EXACT_S0 = 0.001
 
 
 class LimitTerms(Struct, frozen=True, kw_only=True):
-    """The options of `judge_limit`, by the same names; raises ValueError for a bad one."""
+    """The terms of a limit: the options of `judge_limit` by their names, and what is known of the noise.
+
+    `prior` and `strict` are those of `ChangeTerms`. Raises ValueError for a bad option.
+    """
 
     bound: float
     statistic: str = "median"
@@ -81,12 +84,12 @@ class LimitTerms(Struct, frozen=True, kw_only=True):
 
 
 class ChangeTerms(Struct, frozen=True, kw_only=True):
-    """The options of `judge_change`, by the same names; raises ValueError for a bad one.
+    """The terms of a change: the options of `judge_change` by their names; raises ValueError for a bad one.
 
-    `prior` is the noise (s0, d0); `noise_known` is False if it is a guess. `wander` is the standard deviation of the
-    level of each side, in addition to known noise. `looks` are the numbers of new runs at which the data are judged;
-    more runs than the last one are a further look. None is a comparison with the anchor, which cannot be measured
-    again: there is one look, and a pass does not promise to exclude `at_worst`.
+    `strict`: a suspicion fails. `prior` is the noise (s0, d0); `noise_known` is False if it is a guess. `wander` is the
+    standard deviation of the level of each side, in addition to known noise. `looks` are the numbers of new runs at
+    which the data are judged; more runs than the last one are a further look. None is a comparison with the anchor,
+    which cannot be measured again: there is one look, and a pass does not promise to exclude `at_worst`.
     """
 
     statistic: str = "median"
@@ -150,7 +153,8 @@ class ChangeTerms(Struct, frozen=True, kw_only=True):
         """Return the margin of `at_worst`, which green excludes: at least the tolerance; a fall is less than 100 %."""
         tolerance = self.applied_tolerance(base_value)
         found = max(_relative(*self.widened, base_value), tolerance)
-        fits = self.worse == "up" or found < 1  # otherwise a fall of half the way from the tolerance to 100 %
+        # If lower may be worse, no fall of 100 % or more can be excluded: then half the way from the tolerance to it.
+        fits = self.worse == "up" or found < 1
         return Margin.of_ratio(found if fits else (1 + min(tolerance, 1)) / 2, self.worse)
 
     @property

@@ -29,7 +29,7 @@ class Importer(Struct, frozen=True):
     read: Callable[[ImportFile], Imported]
     #: True if each version of a file in git is a run.
     of_versions: bool = False
-    #: True if a file has the runs of many commits, so that no reader of perfgate reads it.
+    #: True if a file has the runs of many commits: `history add`, which adds one run, refuses it.
     is_history: bool = False
     #: The names of files of the tool that have no results.
     others: tuple[str, ...] = ()

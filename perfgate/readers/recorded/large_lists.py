@@ -64,7 +64,8 @@ class Cuts:
         lines = text.count(b"\n")
         width = len(text) - text.rfind(b"\n") - 1 if lines else len(text)
         letters_put = len(put)
-        if self.rows and self.rows[-1][0] == at - len(put):  # right behind the last cut: one larger cut
+        # `at` is behind the bytes put in. Nothing of the file is left between this cut and the last: one larger cut.
+        if self.rows and self.rows[-1][0] == at - len(put):
             _, lines_before, width_before, put_before = self.rows.pop()
             width = width if lines else width_before + width
             lines, letters_put = lines_before + lines, put_before + letters_put

@@ -104,12 +104,12 @@ def _step(
 ) -> None:
     """Read a line of modded-nanogpt, whose times are running totals.
 
-    `last`: for each run the step of the line before, and its total in s.
+    `last`: for each run the step of the line before, and its total in s. `log.run` is another run if steps go back.
     """
     step, kind, per = int(found[1]), found[3] or "train", 1e3 if found[6] == "ms" else 1.0
     # The number of an evaluation is that of the steps before it.
     if not log.begin(kind, number, line, found[1], found.start(1), first=1 if kind == "train" else 0):
-        return
+        return  # another process has printed this step, too: a difference from its total would be 0
     log.file.is_odd = True  # not read many at once, because the times are differences
     if found[4]:
         log.add(f"{kind}_loss", "1", found[4])
