@@ -37,7 +37,7 @@ def explain(rule: Rule, ruleset: Ruleset) -> str:
     lines = [
         *([rule.sentence.text] if rule.id else []),
         _subject(rule, ruleset),
-        *(_clause(rule, clause.asks) for clause in rule.sentence.clauses),
+        *(_clause(rule, clause.asks) for clause in rule.clauses),
         *_promises(rule),
         *_settings(rule),
     ]
@@ -120,9 +120,13 @@ def _clause(rule: Rule, asks: LimitClause | ChangeClause | WorkClause) -> str:
 
 
 def _promises(rule: Rule) -> list[str]:
-    """Return the promises of exit code 0: for each comparison with the baseline, and for limits with `at_worst`."""
+    """Return the promises of exit code 0: for each comparison with the baseline, and for limits with `at_worst`.
+
+    A warning has none: its exit code is 0 in any case.
+    """
     at_worst, lines = rule.settings.at_worst, []
-    for asks in (clause.asks for clause in rule.sentence.clauses):
+    blocks = rule.settings.severity == "error"
+    for asks in (clause.asks for clause in rule.sentence.clauses if blocks):
         if isinstance(asks, ChangeClause) and asks.reference == "baseline":
             size = at_worst.text if at_worst else _twice(asks)
             level = format_confidence(rule.settings.confidence)
@@ -157,8 +161,10 @@ def _settings(rule: Rule) -> list[str]:
         lines.append(f"skipped until {rule.expect_fail.until}: {rule.expect_fail.reason}")
     if rule.quarantine:
         lines.append(f"does not block until {rule.quarantine.until} (quarantine): {rule.quarantine.reason}")
-    effect = "blocks (exit 1)" if settings.severity == "error" else "is a warning (exit 0)"
-    unsure = {"warn": "passes (exit 0)", "fail": "fails (exit 1)", "error": "is undecided (exit 3)"}
-    lines.append(f"a failure {effect}; what noise leaves open {unsure[settings.on_inconclusive or 'warn']}")
+    blocks = settings.severity == "error"
+    effect = "blocks (exit 1)" if blocks else "is a warning (exit 0)"
+    answers = {"warn": ("passes", 0), "fail": ("fails", 1), "error": ("is undecided", 3)}
+    unsure, code = answers[settings.on_inconclusive or "warn"]
+    lines.append(f"a failure {effect}; what noise leaves open {unsure} (exit {code if blocks else 0})")
     lines += [f"why: {rule.why}"] if rule.why else []
     return [*lines, *([f"owner: {settings.owner}"] if settings.owner else [])]

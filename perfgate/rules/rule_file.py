@@ -29,7 +29,7 @@ from perfgate.rules.ruleset import (
 )
 from perfgate.rules.syntax.cursor import MAX_LENGTH, SentenceError
 from perfgate.rules.syntax.grammar import parse_expression, parse_sentence
-from perfgate.rules.syntax.sentence import ChangeClause, is_per_run, selectors
+from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, is_per_run, selectors
 from perfgate.rules.validate import problem_at, proposing, violation_problems
 from perfgate.schemas import FOLDER
 
@@ -216,7 +216,7 @@ class RuleFile(Struct):
         return AtWorst(clause.relative, clause.absolute, value.strip())
 
     def _check_at_worst(self, rule: Rule, path: Path, *, own: bool) -> None:
-        """Report an `at_worst` that is narrower than what the rule tolerates.
+        """Report an `at_worst` that is narrower than what the rule tolerates, or equal to its limit.
 
         Limits are only compared with an `at_worst` that the rule itself has (`own`): one from `defaults` is a size of
         changes. A share in a rule with a change is also a size of changes.
@@ -226,8 +226,10 @@ class RuleFile(Struct):
         with_limits = own and (not changes or (at_worst is not None and at_worst.relative is None))
         for clause in clauses if with_limits else changes:
             if at_worst is not None and is_narrower(at_worst, clause.asks):
-                message = f"at_worst {at_worst.text} is below what `{clause.text}` tolerates: raise it, or leave it out"
-                self.fail(message, path)
+                is_lower = isinstance(clause.asks, LimitClause) and not clause.asks.upper
+                side, step = ("above", "lower") if is_lower else ("below", "raise")
+                message = f"at_worst {at_worst.text} is {side} what `{clause.text}` tolerates"
+                self.fail(f"{message}: {step} it, or leave it out", path)
 
     def _share(self, value: Any, path: Path, name: str) -> float:
         """Return a setting, a percentage or a number, as a share."""

@@ -99,7 +99,7 @@ class AtWorst(Struct, frozen=True):
 
 
 def is_narrower(at_worst: AtWorst, asks: LimitClause | ChangeClause | WorkClause) -> bool:
-    """Return whether `at_worst` is below the tolerance of a change from stored runs, or on the good side of a limit."""
+    """Return whether `at_worst` is below a tolerance of a change from stored runs, or not beyond a limit."""
     if isinstance(asks, LimitClause):
         value = at_worst.beyond(asks)
         return value is not None and (value <= asks.bound.value if asks.upper else value >= asks.bound.value)
@@ -124,7 +124,7 @@ class Settings(Struct, frozen=True):
     min_runs: int = 1
     min_samples: int = 1
     on_missing: Literal["error", "warn", "skip"] = "error"
-    #: None is the default: `warn`, or an error if the run has too few values for the percentile.
+    #: None is the default: `warn`, or `error` if there are too few values to compare a percentile (not for a limit).
     on_inconclusive: Literal["warn", "fail", "error"] | None = None
     on_improvement: Literal["note", "fail"] = "note"
     on_throttled: Literal["note", "error"] = "note"
@@ -165,7 +165,7 @@ class Rule(Struct, frozen=True):
 
     @property
     def comparisons(self) -> tuple[tuple[Clause, ChangeClause], ...]:
-        """The clauses that compare with stored runs, each with its change clause."""
+        """The clauses that compare with stored runs by a tolerance (not exact work), each with its change clause."""
         asked = ((clause, clause.asks) for clause in self.clauses)
         return tuple((c, asks) for c, asks in asked if isinstance(asks, ChangeClause) and asks.is_stored)
 

@@ -372,6 +372,19 @@ def test_a_rule_in_words(sentence, words):
     assert words in explain(ruleset.rules[0], ruleset)
 
 
+def test_the_budget_of_a_rule_in_words():
+    ruleset, _ = load("rules: [{assert: x within 5% of baseline, budget: 20%}]")
+    assert "compares with the runs of the anchor: fails if it is clearly more than 20% worse" in explain(
+        ruleset.rules[0], ruleset
+    )
+
+
+@pytest.mark.parametrize(("severity", "code"), [("error", 3), ("warning", 0)])
+def test_the_exit_code_of_an_open_answer_in_words(severity, code):
+    ruleset, _ = load(f"rules: [{{assert: x < 1, on_inconclusive: error, severity: {severity}}}]")
+    assert f"what noise leaves open is undecided (exit {code})" in explain(ruleset.rules[0], ruleset)
+
+
 def test_values_needed_are_those_of_the_subject():
     ruleset, _ = load("rules: [p99(a) / p50(a) < 3]")
     assert "independent values" not in explain(ruleset.rules[0], ruleset)
