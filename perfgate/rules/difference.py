@@ -22,7 +22,7 @@ Detail = tuple[ChangeKind, str]
 _ORDER: tuple[ChangeKind, ...] = ("removes", "loosens", "changes", "tightens", "adds")
 #: Settings whose values have an order, from the mildest to the strictest: of whole rulesets, and of rules. None, the
 #: default, is between two words: `pairs` are then only refused with --policy-ref, and what noise leaves open
-#: (`on_inconclusive`) is treated as by `warn`, or as by `error` if a percentile has too few values.
+#: (`on_inconclusive`) is treated as by `warn`, or as by `error` if a compared percentile has too few values.
 _ORDERED_FOR_ALL: dict[str, tuple[str | None, ...]] = {
     "pairs": ("accept", None, "refuse"),
     "unread": ("ignore", "warn", "error"),
@@ -39,7 +39,7 @@ _UNORDERED = [name for name in Settings.__struct_fields__ if name not in {"budge
 
 
 def differences(old: Ruleset, new: Ruleset) -> list[PolicyChange]:
-    """Return how `new` differs from `old`, with removed and loosened rules first; empty if both require the same."""
+    """Return how `new` differs from `old`, with removed and loosened rules first. `why` and `tags` are not compared."""
     pairs, removed, added = _matched(old.rules, new.rules)
     found = [PolicyChange("removes", rule.name, None, f"removes {_shown(rule)}", rule.at) for rule in removed]
     found += [change for pair in pairs if (change := _change(*pair)) is not None]
@@ -188,7 +188,11 @@ def _of_sentence(old: Rule, new: Rule) -> Iterator[Detail]:
     if (before.subject, before.statistic, before.rank) != (after.subject, after.statistic, after.rank):
         yield "changes", whole
     elif len(before.clauses) != len(after.clauses):
-        yield _kind(is_looser=len(after.clauses) < len(before.clauses)), whole
+        fewer, more = sorted((before.clauses, after.clauses), key=len)
+        # A dropped clause loosens the rule, whatever the others do; a new one tightens it only if the others stay.
+        are_kept = all(any(_of_clause(one, other) is None for other in more) for one in fewer)
+        is_looser = fewer is after.clauses
+        yield _kind(is_looser=is_looser) if is_looser or are_kept else "changes", whole
     else:
         for one, other in zip(before.clauses, after.clauses, strict=True):
             kind = _of_clause(one, other)
