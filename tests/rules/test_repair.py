@@ -84,6 +84,9 @@ def test_a_mapping_in_the_form_of_another_tool_is_one_problem(text, words):
     [
         ("- forward no slower than 5%", "; did you mean `forward within 5% of baseline`?"),
         ("- my own metric under 5 ms", "; did you mean `'\"my own metric\" under 5 ms'`?"),
+        ("- {metric: '*attn*', max: 5 ms}", "write `'*attn* at most 5 ms'`"),
+        ('- {metric: "it\'s mine", max: 5 ms}', "write `'\"it''s mine\" at most 5 ms'`"),
+        ("- {metric: 'ops:', max: 5 ms}", "write `'ops: at most 5 ms'`"),
         ("- forward max 50 ms", "write `at most`"),
     ],
 )
