@@ -49,7 +49,10 @@ def check_rules(
 
 
 def readable_rulesets(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) -> list[Ruleset]:
-    """Return one ruleset for each suite; of a file with mistakes, it has the readable rules."""
+    """Return one ruleset for each suite, of a file with mistakes with its readable rules.
+
+    A file that is no valid YAML has no rules, in the suite `default`.
+    """
     loaders = _load_files(files, limits)[0]
     suites = dict.fromkeys(loader.suite for loader in loaders)
     return [_merge([loader for loader in loaders if loader.suite == suite])[0] for suite in suites]
@@ -98,7 +101,7 @@ def _merge(loaders: list[RuleFile]) -> tuple[Ruleset, list[Problem]]:
 
 
 def _clashes(loaders: list[RuleFile], metrics: Mapping[str, DerivedMetric]) -> Iterator[Problem]:
-    """Yield a problem for each rule, id, derived metric, model or setting that is in two files, or twice in one."""
+    """Yield a problem for each rule, id or model that is there twice, and for definitions and settings that differ."""
     ids: dict[str | None, Location] = {}
     places: dict[object, Location] = {}
     for rule in (rule for loader in loaders for rule in loader.rules):

@@ -8,6 +8,7 @@ activations are recomputed, a second forward pass adds a third: `8 N + 16 L H Q 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -103,10 +104,10 @@ def load_model(document: YamlDocument, data: Mapping[str, Any], fail: Fail) -> T
 
 
 def _peak(text: str) -> float | None:
-    """Return a rate above 0 in FLOP/s; None for another text."""
+    """Return a finite rate above 0 in FLOP/s; None for another text."""
     number = NUMBER.match(text.strip())
     unit = UNITS.get(text.strip()[number.end() :].strip()) if number else None
-    if number is None or unit is None or unit.base != "FLOP/s" or not float(number[0]) > 0:
+    if number is None or unit is None or unit.base != "FLOP/s" or not 0 < float(number[0]) < math.inf:
         return None
     return float(number[0]) * unit.factor
 

@@ -1,4 +1,4 @@
-"""Put each violation of `rules.schema.json` by a rule file into words, as a problem at its place.
+"""Put each violation of a schema by a file of rules or mappings into words, as a problem at its place.
 
 `fits` recognises most valid files by itself, because the import of jsonschema is slow. For all others, jsonschema
 decides and finds the violations.

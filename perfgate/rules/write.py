@@ -73,14 +73,14 @@ def render(suite: str, rules: Sequence[WrittenRule], head: Sequence[str] = ()) -
 
 
 def rule_lines(rule: WrittenRule) -> list[str]:
-    """Return the lines of a rule, not indented: its comments, its sentence, and proposed sentences as comments."""
+    """Return the lines of a rule, not indented: its comments, sentence and settings, then proposals as comments."""
     proposed = [f"# - {scalar(text)}" for text in rule.proposed]
     sentence = f"- {'assert: ' if rule.settings else ''}{scalar(rule.sentence)}"
     return [*comments(rule.comments), sentence, *(f"  {line}" for line in rule.settings), *proposed]
 
 
 def comments(texts: Sequence[str]) -> list[str]:
-    """Return comment lines of a readable length; an empty text is an empty line."""
+    """Return comment lines of a readable length; an empty text is an empty comment."""
     lines = [line for text in texts for line in textwrap.wrap(visible(text), _WIDTH, break_on_hyphens=False) or [""]]
     return [f"# {line}".rstrip() for line in lines]
 

@@ -1,11 +1,11 @@
 """The grammar of a sentence: text in, `Sentence` out, or a SentenceError with the wrong word and the reason.
 
-sentence   = ("no more" | "same") ["device"] work ("than" | "as") ["the"] "baseline"       exact counts of work
-           | subject [STAT] [rank] clause { "and" clause } [rank]
+sentence   = ("no more" work "than" | "same" work "as") ["the"] "baseline"                exact counts of work
+           | subject [STAT] [rank] [STAT] clause { "and" clause } [rank]  one STAT and one rank in all
 subject    = STAT "of" sum | sum | ["the" "largest"] load
 load       = NAME [ "{" labels "}" ] "with" kept { "and" kept }           the largest load that keeps limits
 kept       = NAME [ "{" labels "}" ] [STAT] comparator QUANTITY
-work       = "work" | NAME [ "{" labels "}" ]            all counts, or one: work.syncs
+work       = ["device"] "work" | NAME [ "{" labels "}" ]                  all counts, or one: work.syncs
 sum        = product { ("+" | "-") product }            operators have blanks on both sides
 product    = operand { ("*" | "/") operand }
 operand    = NUMBER | STAT "(" sum ")" | "(" sum ")" | NAME [ "{" labels "}" ]

@@ -59,7 +59,7 @@ class Selector(Struct, frozen=True):
         return not self.quoted and any(mark in self.pattern for mark in "*?[")
 
     def matches_metric(self, metric: str) -> bool:
-        """Return whether the name matches, whatever the labels are."""
+        """Return whether the name, or another name for the same (`synonyms`), matches, whatever the labels are."""
         names = (self.pattern, *synonyms(self.pattern))
         if not self.is_glob:
             return metric in names
@@ -185,7 +185,8 @@ class Sentence(Struct, frozen=True):
     subject: Expression
     #: The subject as written, for display: `forward`, `p99(step.time) / p50(step.time)`.
     subject_text: str
-    #: As written. None means the median of samples, the mean of an aggregate, or the single value.
+    #: As written. None means the median of samples, the mean of an aggregate, or the single value; for a limit of a
+    #: count of work, the worst step.
     statistic: str | None
     #: As written. None means the worst rank.
     rank: RankChoice | None
@@ -193,7 +194,7 @@ class Sentence(Struct, frozen=True):
 
 
 def selectors(expression: Expression) -> tuple[Selector, ...]:
-    """Return every selector in an expression, from left to right."""
+    """Return the selector of every metric in an expression, from left to right: not that of a condition."""
     if isinstance(expression, Selector):
         return (expression,)
     if isinstance(expression, StatisticOf):
@@ -207,7 +208,7 @@ def selectors(expression: Expression) -> tuple[Selector, ...]:
 
 
 def is_per_run(expression: Expression) -> bool:
-    """Return whether an expression gives one number per run, because it contains statistics: `p99(x) / p50(x)`."""
+    """Return whether an expression gives one number per run, because it contains statistics or a largest load."""
     if isinstance(expression, Arithmetic):
         return is_per_run(expression.left) or is_per_run(expression.right)
     return isinstance(expression, StatisticOf | LargestLoad)
