@@ -249,6 +249,13 @@ def test_spans_of_one_rank_are_one_series_in_order():
     assert np.multiply(values_of(run)['collective.allreduce{device="0", rank="0"}'], 1e6) == pytest.approx([1, 2, 3, 4])
 
 
+def test_shares_of_spans_whose_steps_take_no_time_are_joined():
+    device = {"device": 0, "correlation": 7}
+    host = [event("cpu_op", "aten::mm", 5, 3), event("kernel", "gemm", 20, 5, **device)]
+    run = joined(a=text_of(step(1, 0, 0), *host), b=text_of(step(2, 0, 0), *host))
+    assert values_of(run)['gpu.tensor_core_share{device="0"}'] == [0]
+
+
 def test_one_rank_twice_is_an_error():
     run = joined(a=rank_trace(0, [1, 2]), b=rank_trace(0, [3, 4]))
     assert errors(run) == [

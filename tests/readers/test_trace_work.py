@@ -216,11 +216,16 @@ def test_collectives_by_op() -> None:
     assert found['collective_bytes{device="0", op="allreduce"}'] == [40, 40]
     on_cpu = work(*PROGRAM[:4], event("user_annotation", "gloo:all_reduce", 50))
     assert on_cpu == {"ops": [2, 0], 'collectives{op="all_reduce"}': [1, 0]}
+    backends = [event("user_annotation", f"{name}:all_reduce", at) for name, at in (("gloo", 50), ("nccl", 60))]
+    assert work(*PROGRAM[:4], *backends)['collectives{op="all_reduce"}'] == [2, 0]
 
 
 def test_flops_of_shapes() -> None:
     product = event("cpu_op", "aten::mm", 50, **{"Input Dims": [[2, 3], [3, 5]]})
     assert work(step(1, 0), step(2, 110), product)["flops"] == [60, 0]
+    events = [step(1, 0), step(2, 110), product, event("overhead", "ODD", 5)]
+    text = json.dumps({"schemaVersion": 1, "traceEvents": events})
+    assert work_of(run_of(text.replace('"ODD"', '"a "quoted" name"')))["flops"] == [60, 0]  # a repaired trace
 
 
 def test_a_cpu_has_operators_and_allocations_and_nothing_of_a_gpu() -> None:

@@ -101,7 +101,7 @@ def _as_one(parts: Sequence[tuple[Series, float]]) -> Series:
     cycles, weights = [series for series, _ in parts], [weight for _, weight in parts]
     values, first = np.concatenate([series.values for series in cycles]), cycles[0]
     if first.kind == "value":
-        one = values.max() if first.unit == "B" else np.average(values, weights=weights)
+        one = values.max() if first.unit == "B" else np.average(values, weights=weights if any(weights) else None)
         return replace(first, values=read_only(np.array([one])))
     steps = [series.steps for series in cycles if series.steps is not None]
     return replace(

@@ -68,6 +68,8 @@ class Found(Struct):
         known = {_ARGS[name]: _loose(args[name]) for name in args if name in _ARGS}
         if isinstance(grid := args.get("grid"), list):
             known["grid"] = tuple(number if type(number) is int else None for number in grid)
+        for name in ("Input Dims", "Concrete Inputs"):  # `flops` checks their items
+            known[_ARGS[name]] = args.get(name) if isinstance(args.get(name), list) else None
         fields: dict[str, Any] = {name: _loose(element.get(name)) for name in ("ph", "cat", "name", "tid", "ts", "dur")}
         self.events.append(Event(**fields, args=Args(**known)))
         self.lines.append(line)

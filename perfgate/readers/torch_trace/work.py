@@ -15,7 +15,7 @@
 | `work.copied_bytes` | B | their bytes | device, kind |
 | `work.collectives` | count | kernels of one collective, or else the host's ranges of NCCL or Gloo | device, op |
 | `work.collective_bytes` | B | their messages | device, op |
-| `work.flops` | FLOP | `matmul.flop` | |
+| `work.flops` | FLOP | those that `matmul.flop` counts, and those between steps | |
 
 Work belongs to the step in which the host issued it, whenever a device did it: a kernel to the step of its launch, and
 all kernels of a graph to the step of its launch. What the host does between two steps belongs to the step before. What
@@ -138,9 +138,11 @@ class Work:
         rows = np.flatnonzero(host.names.which(is_collective_range)[host.name] & (host.kind != PYTHON))
         step = _step_of(host.start[rows], self._steps)
         rows, step = rows[step >= 0], step[step >= 0]
-        for name in np.unique(host.name[rows])[:_MOST_OPS].tolist():
-            op = host.names.texts[name].partition(":")[2]
-            yield self._sums.count("collectives", step[host.name[rows] == name], {"op": op})
+        ops: dict[str, list[int]] = defaultdict(list)  # one op may be of two backends: `nccl:broadcast`, `gloo:...`
+        for name in np.unique(host.name[rows]).tolist():
+            ops[host.names.texts[name].partition(":")[2]].append(name)
+        for op, names in islice(ops.items(), _MOST_OPS):
+            yield self._sums.count("collectives", step[np.isin(host.name[rows], names)], {"op": op})
 
     def _issued(self, name: str, times: Int64) -> Series:
         """Return the series of what the host did at these times: their number in each step, counted in slices."""
