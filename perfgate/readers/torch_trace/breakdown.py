@@ -122,9 +122,9 @@ class StepBreakdown:
         return parts
 
     def communication(self, *, has_kernels: bool) -> dict[str, Int64]:
-        """Return the time of communication in each step while kernels ran (`overlap`), and while none ran (`exposed`).
+        """Return the time of communication in each step while other kernels ran (`overlap`), and while none ran.
 
-        In a trace without kernels, host work takes their place.
+        The second is `exposed`. In a trace without kernels, host work takes their place.
         """
         compute, comm = self.sets["kernel" if has_kernels else "cpu_exec"], self.sets["communication"]
         exposed = self._within(join(compute, comm)) - self._within(compute)
@@ -153,10 +153,11 @@ def _select(table: Spans, mask: Mask) -> Intervals:
 
 
 def device_shares(kernels: Kernels, chosen: Mask, start: int, end: int, uses: Mask) -> dict[str, float]:
-    """Return `utilization`, `sm_efficiency` and `occupancy` of the chosen kernels' device, as shares of [start, end).
+    """Return `utilization` and `sm_efficiency` of the chosen kernels' device, as shares of [start, end).
 
-    `tensor_core_share` is the share of the kernel time of the whole trace in kernels that use tensor cores; `uses` is
-    by name, (names,). A share is absent if no kernel has its fields: AMD writes neither blocks nor occupancy.
+    `occupancy` is its mean over the kernel time in [start, end). `tensor_core_share` is the share of the kernel time of
+    the whole trace in kernels that use tensor cores; `uses` is by name, (names,). A share is absent if no kernel has
+    its fields: AMD writes neither blocks nor occupancy.
     """
     found: dict[str, float] = {}
     window = end - start

@@ -59,7 +59,7 @@ def nest(start: Int64, end: Int64, rank: Int64) -> Nest:
     """Return the nesting of spans, given in any order; of two with the same times, that with the lower rank is outside.
 
     A span is inside another if it begins while that one runs. Of two spans that overlap without being nested, the
-    second is inside the first, and cut.
+    second is inside the first, and cut; but if they overlap only because times were rounded, the first is cut.
     """
     order = np.argsort(start, kind="stable")
     begins = start[order]

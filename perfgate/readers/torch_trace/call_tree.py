@@ -46,7 +46,7 @@ def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
     blocks = _add_device(tables, nodes, calls.launchers)
     count = len(nodes.nodes)
     first = np.where(nodes.has_calls, nodes.first_offset[:count] / _SECOND, np.inf)
-    # The peak is that of all devices together, or of the host if no device has one.
+    # The sum of the peaks of all devices, or that of the host if no device has one.
     peaks = {place: size for (which, place), size in tables.memory.items() if which == "allocated"}
     on_devices = [size for place, size in peaks.items() if place != "cpu"]
     live_bytes = np.bincount(calls.answers, made.size[live].astype(np.float64), count).astype(np.float64)
@@ -65,10 +65,10 @@ def call_tree(tables: EventTables, steps: Steps, rank: str) -> CallTree:
 
 
 def _add_device(tables: EventTables, nodes: CallNodes, launchers: Ids) -> Float64 | None:
-    """Put kernels and copies below the calls that launched them, and return the thread blocks of each node.
+    """Put kernels and copies below the calls that launched them; return the mean thread blocks of a step by node.
 
     Time in which the device works counts for its kernels and copies, not for the host. `launchers`: the node that made
-    each call of the runtime, (runtime calls,).
+    each call of the runtime, (runtime calls,). None without device events, or if the blocks of a kernel are unknown.
     """
     device, steps = tables.device, nodes.steps
     # an event without a launch is below the step, and belongs to the step in which it ran

@@ -144,7 +144,7 @@ class Chunks(Struct):
         return self.unreadable > repair.MOST_UNREADABLE or self.repaired > repair.MOST_REPAIRED
 
     def _fast(self) -> Chunk | None:
-        """Return all events in the buffer, decoded by type; None if they do not decode."""
+        """Return the events in the buffer up to a cut, decoded by type; None if they do not decode."""
         for cut in _cuts(self.buffer):
             is_comma = cut < self.buffer.end
             try:

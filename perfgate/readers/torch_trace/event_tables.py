@@ -1,6 +1,6 @@
 """Events as numpy columns: appended chunk by chunk while a trace is read, and taken as whole tables at the end.
 
-A device event costs 65 bytes, a runtime call 27 and a host range 21. Each name is stored once.
+A kernel costs 65 bytes, a copy 41, a runtime call 31 and a host range 23. Each name is stored once.
 """
 
 from __future__ import annotations

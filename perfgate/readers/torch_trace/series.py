@@ -45,7 +45,7 @@ class SeriesMaker(Struct, frozen=True):
     labels: Mapping[str, str]
 
     def of_steps(self, steps: Steps) -> Iterator[Series]:
-        """`step.*`, `comm.*` and `gpu.*`; a class of events that the trace does not have is absent, and not 0."""
+        """`step.*`, `comm.*` and `gpu.*`; what the trace cannot show is absent, and not 0: see `_occurs`."""
         tables = self.tables
         breakdown = StepBreakdown(steps, tables, self.mode)
         yield self._per_step("step.time", steps, steps.ends - steps.starts)
@@ -84,9 +84,11 @@ class SeriesMaker(Struct, frozen=True):
         return None
 
     def _occurs(self, name: str, breakdown: StepBreakdown) -> bool:
-        """Return whether the trace has events of the kind that a class is made of; the plugin shows 0 without them.
+        """Return whether the trace can show a class of time: whether it has such events.
 
-        `dataloader` and `other` always occur: without a loader, the dataloader is 0.
+        Any event of a device shows that kernels, copies and memsets are recorded, so those without an event are 0.
+        `dataloader` and `other` always occur: without a loader, the dataloader is 0. In the plugin's mode so do
+        `cpu_exec` and `communication`.
         """
         if name in ("kernel", "memcpy", "memset"):
             return len(self.tables.device.start) > 0
@@ -186,7 +188,7 @@ def message_size(call: Collective) -> float:
 
 
 def _bus_factor(call: Collective) -> float:
-    """Return how often the message crosses each link, for a group of n ranks. NaN if n is unknown."""
+    """Return how often the message crosses each link, for a group of n ranks. NaN if n is unknown or 1."""
     n = int(whole_numbers([call.event.args.group_size], absent=-1)[0])
     if n < 2:
         return np.nan

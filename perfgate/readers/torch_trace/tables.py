@@ -173,7 +173,7 @@ class EventsByCategory(dict[Any, list[Event] | None]):
     def __init__(self) -> None:
         super().__init__()
         self.sorted: dict[_Kind, list[Event]] = defaultdict(list)
-        #: The number of events with a duration that are not kept, by category.
+        #: The number of events with a duration that are not kept, by category, without those of `_BESIDE`.
         self.left: Counter[str] = Counter()
 
     def __missing__(self, category: Any) -> list[Event] | None:
@@ -197,7 +197,7 @@ class EventsByCategory(dict[Any, list[Event] | None]):
         return self.sorted
 
     def _leave(self, category: str) -> None:
-        """Count an event that is not kept, unless there are too many categories."""
+        """Count an event that is not kept, unless it is of `_BESIDE` or there are too many categories."""
         is_room = category in self.left or len(self.left) < _MOST_CATEGORIES
         if is_room and category.lower() not in _BESIDE:
             self.left[category] += 1
