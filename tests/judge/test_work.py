@@ -108,6 +108,29 @@ def test_a_step_that_does_not_fit_the_pattern_is_more_work(new: list[float]) -> 
     assert verdict(NO_MORE, [run_of(kernels=PATTERN * 2)], [run_of(kernels=new)]).outcome == "fail"
 
 
+@pytest.mark.parametrize(
+    ("base", "new", "outcome", "says"),
+    [  # `no more work`; then `same work`, which any other step fails, too
+        ([2, 2, 2, 2], [0, 0, 0, 3], "fail", "a step has 1 more kernel (2 → 3)"),
+        ([2, 2, 2, 2], [1, 3, 1, 3], "fail", "a step has 1 more kernel (2 → 3)"),
+        ([1, 3, 1, 3], [2, 2, 2, 2], "fail", "a step has 1 more kernel (1 → 2)"),
+        ([1, 3, 1, 3], [1, 3, 1, 5, 1], "fail", "a step has 0.2 more kernels (2 → 2.2)"),
+        ([1, 3, 1, 3], [1, 3, 1, 4, 1], "fail", "a step has 1 more kernel (3 → 4)"),
+        ([1, 3, 1, 3], [3, 1, 2, 1, 3], "pass", "a step has 1 fewer kernel (3 → 2)"),
+    ],
+)
+def test_the_mean_does_not_hide_a_step_with_more(base: list[float], new: list[float], outcome: str, says: str) -> None:
+    sides = [run_of(kernels=base)], [run_of(kernels=new)]
+    found = verdict(NO_MORE, *sides)
+    assert (found.outcome, found.message.partition(";")[0].partition(", and")[0]) == (outcome, says)
+    assert verdict(SAME, *sides).outcome == "fail"
+
+
+def test_of_several_runs_the_step_that_changed_most_is_told() -> None:
+    found = verdict(NO_MORE, [run_of(kernels=[4] * 4)], [run_of(kernels=[1, 5]), run_of(kernels=[6, 1, 1])])
+    assert found.message.startswith("a step has 2 more kernels (4 → 6)")
+
+
 def test_copies_of_a_new_kind_are_more_work() -> None:
     """No step of the base copied to the host, so it has no such count."""
     found = verdict(NO_MORE, [run_of()], [run_of(copies_DtoH=[6] * 4)])

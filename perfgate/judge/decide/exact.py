@@ -39,11 +39,11 @@ def judge_work(question: WorkQuestion) -> WorkResult:
     for count in question.counts:
         counts[compared(count.base, count.new)].append(count)
     varied = [(count, _judged_by_mean(count)) for count in counts["varied"]]
-    more = [_difference(count) for count in counts["more"]]
+    more = [_exact_difference(count, 1) for count in counts["more"]]
     more += [_difference(count, varies=True) for count, answer in varied if answer.outcome == "fail"]
     suspects = [_difference(count, varies=True) for count, answer in varied if answer.suspect]
     grown = [one for one in more if not question.allows(one)]
-    shrunk = [_difference(count) for count in counts["less"]]
+    shrunk = [_exact_difference(count, -1) for count in counts["less"]]
     unclear = [one for one in suspects if not question.allows(one)]
     # A pass has to promise something: an equal count, or a mean that did not grow.
     is_open = len(varied) == len(question.counts) and all(answer.outcome == "undecided" for _, answer in varied)
@@ -91,11 +91,14 @@ def _relation(base: Sequence[FloatArray], new: FloatArray) -> Relation:
 
 
 def _change(reference: FloatArray, run: FloatArray) -> FloatArray:
-    """Return the difference of each step of a run from the reference, in the order of steps that fits best."""
-    if (reference == reference[0]).all():
-        return np.asarray(run - reference[0])
+    """Return the difference of each step of a run from the reference, in the order of steps that fits best.
+
+    They are in the order of the run's steps, or of its sorted counts if both sides have the same number of steps.
+    """
     if len(reference) == len(run):
         return np.asarray(np.sort(run) - np.sort(reference))
+    if (reference == reference[0]).all():
+        return np.asarray(run - reference[0])
     found = list(_alignments(reference, run))
     # The last step of a recording may lack the calls between steps: compare it with either of the last two.
     last = min(run[-1] - reference[-1], run[-1] - reference[-2], key=abs)
@@ -126,6 +129,25 @@ def _judged_by_mean(count: WorkCount) -> ChangeResult:
         return found
     grew = not any(one.any() for one in count.base) and any(one.any() for one in count.new)
     return replace(found, outcome="fail" if grew else "undecided", suspect=False)
+
+
+def _exact_difference(count: WorkCount, sign: int) -> WorkDifference:
+    """Return the mean counts of both sides; if these hide the change, the counts of the step that changed most.
+
+    `sign` is 1 for a count that grew and -1 for one that shrank. Other steps, or a part of a pattern, may hide that.
+    """
+    found = _difference(count)
+    if sign * (found.new - found.base) > 0:
+        return found
+    reference = max(count.base, key=len)
+    steps = []
+    for run in count.new:
+        change = _change(reference, run)
+        at = int((sign * change).argmax())
+        new = float((np.sort(run) if len(run) == len(reference) else run)[at])
+        steps.append((sign * float(change[at]), new - float(change[at]), new))
+    _, base, new = max(steps)
+    return replace(found, base=base, new=new)
 
 
 def _difference(count: WorkCount, *, varies: bool = False) -> WorkDifference:
