@@ -510,3 +510,15 @@ def test_the_calls_of_a_range_of_several_instances_have_no_median():
         "count": 5, "total": pytest.approx(5e-6), "mean": pytest.approx(1e-6),
         "min": pytest.approx(0.5e-6), "max": pytest.approx(1.7e-6),
     }  # fmt: skip
+
+
+def test_a_call_without_a_time_leaves_the_others_without_a_total():
+    row = '50.0,{0},1,{0},100,100,100,0.0,PushPop,"aten::mm, op_id = {1}"\n'
+    run = run_of(RANGES + row.format("inf", 1) + row.format(200, 2))
+    assert aggregates(run)["range.aten::mm"] == {
+        "count": 2, "min": pytest.approx(1e-7), "max": pytest.approx(1e-7),
+    }  # fmt: skip
+    assert [problem.partition("aten::mm: ")[2] for problem in errors(run)] == [
+        "total: inf is not a finite number; left out",
+        "mean: inf is not a finite number; left out",
+    ]

@@ -203,6 +203,15 @@ def test_a_step_that_every_process_prints_is_one_value():
     assert not errors(run)
 
 
+def test_what_only_one_process_prints_has_a_value_for_each_step():
+    """Only the first of these values was kept: in later steps, no line before had one to join it with."""
+    line = "Training epoch 0, iteration {0}/2 | global_step: {0} | train_step_timing in s: 6.5"
+    lines = [line.format(step) + more for step in range(3) for more in ("\n", f" | grad_norm: {step}.5\n")]
+    run = run_of("".join(lines))
+    assert values_of(run) == {"iteration_time": [6.5] * 3, "grad_norm": [0.5, 1.5, 2.5]}
+    assert steps_of(run)["grad_norm"] == [0, 1, 2]
+
+
 def test_a_step_is_the_mean_of_the_lines_of_all_processes():
     """Each line has values of its own; without ranks, they are one value of the step, and all of them are read."""
     lines = [

@@ -221,7 +221,7 @@ def name_of_calls(name: str) -> str:
 def merged(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the statistics of all calls from those of rows. A row without a count is one call.
 
-    The median and the deviation of all calls are only known if each row is one call.
+    The median and the deviation of all calls are only known if each row is one call, with its time.
     """
     if len(rows) == 1:
         return dict(rows[0])
@@ -233,6 +233,6 @@ def merged(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     for statistic, choose in (("min", min), ("max", max)):
         ends = [row.get(statistic, mean) for row, mean in zip(rows, means, strict=True)]
         found[statistic] = math.nan if any(map(math.isnan, ends)) else choose(ends)
-    if all(count == 1 for count in counts):
+    if all(count == 1 for count in counts) and math.isfinite(total):
         found |= {"median": median(totals), "stddev": stdev(totals)}
     return {name: value for name, value in found.items() if math.isfinite(value)}

@@ -136,7 +136,7 @@ class StepLog:
         """
         key = Key.of(metric, **self._labels)
         known = self.run.columns.get(key)
-        if self._lines > 1 and known and known.values:
+        if self._lines > 1 and known and self._step <= max(known.last_steps(), default=-1):
             self._join(known, text)
         elif column := self.run.sample(key, unit, text, self._line, per=per, step=self._step, printed_as=printed_as):
             self.alike.number(column, text, at)
