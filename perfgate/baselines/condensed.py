@@ -9,8 +9,8 @@ that it would get from the samples. Values have twelve digits, or all digits of 
 noise have six.
 
 If a metric has many ranks, only the ranks that can represent a run have every statistic: the slowest, the median and
-the fastest by each of OUTLINES. The others have only the values of OUTLINES, with seven digits, which is enough to
-choose the same ranks again.
+the fastest by each of OUTLINES and of the statistics that rules ask for (if there is little room, by the latter alone).
+The others have only the values of these statistics, with seven digits, which is enough to choose the same ranks again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from perfgate.judge.measure import Member, Method, by_slowness, has_unit_of, out
 from perfgate.stats.distributions import sample_quantile
 from perfgate.stats.steady import WarmUpRule
 
-#: The statistics of a rank that cannot represent a run.
+#: The statistics of a rank that cannot represent a run, beside those that rules ask for.
 OUTLINES = ("mean", "median", "p95", "p99", "min", "max")
 #: With more ranks than this, only those that can represent a run have every statistic.
 MANY_RANKS = 32

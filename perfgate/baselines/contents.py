@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perfgate.baselines.condensed import MANY_RANKS, OUTLINES, condensed, method_of, outline, speakers, stored_series
-from perfgate.baselines.files import KEEP_WHOLE, BaselineFile, StoredSeries, StoredSummary
+from perfgate.baselines.files import KEEP_WHOLE, STATISTICS, BaselineFile, StoredSeries, StoredSummary
 from perfgate.core import Key, Run, Series
 from perfgate.judge.measure import Member, Method, default_statistic
 from perfgate.stats.steady import WarmUpRule
@@ -164,7 +164,10 @@ class _Metric(Struct, frozen=True, dict=True):
         values: dict[str, dict[Member, float]] = {}
         speaking = set(self._sampled)  # few ranks all represent the run
         if len(self._sampled) > MANY_RANKS:
-            values = self._outlines(dict.fromkeys((*outlines, *self._asked)))
+            chosen = [*dict.fromkeys((*outlines, *self._asked))]
+            if len(chosen) == len(STATISTICS):  # a reader tells the two lists apart by their number
+                chosen.append(next(name for name in (f"p{q}" for q in range(1, 99)) if name not in chosen))
+            values = self._outlines(chosen)
             speaking = speakers(values)
         with_samples = {member for member in speaking if len(self._sampled[member].values) <= FEW_VALUES}
         with_samples.update(whole)

@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perfgate.baselines.condensed import MANY_RANKS, OUTLINES, condensed, method_of, outline, speakers
-from perfgate.baselines.contents import Wanted, contents
+from perfgate.baselines.contents import Wanted, _Metric, contents
 from perfgate.baselines.files import STATISTICS
 from perfgate.baselines.stores import DirectoryStore
 from perfgate.core import Better, Key, Run, Series, read_only
@@ -179,6 +179,20 @@ def test_a_rule_about_each_of_many_ranks_has_its_noise() -> None:
             expected, seen = Method("p90").measure(series), Method("p90").measure(one)
             assert alike(seen.value, expected.value, 1e-11)
             assert alike(seen.within_variance, expected.within_variance, 1e-5)
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("more", [10, 11, 12, 15, 16, 17])
+def test_as_many_outlines_as_statistics_keep_their_names(more: int, *, each: bool) -> None:
+    """With the six of OUTLINES, 11 more are as many as STATISTICS; with the maximum alone, 16 more."""
+    run = run_of(MANY_RANKS + 8, ["m0"], 60)
+    asked = ("max", *(f"p{q}" for q in range(11, 11 + more)))
+    wanted = Wanted(lambda key: True, lambda key: True, lambda metric: asked, lambda metric: each)
+    metric = _Metric(Key("m0"), {series.key.member(): series for series in run.series}, wanted)
+    for (row,) in (metric.summary.summaries, metric.outline.summaries):
+        largest = {one.key: one.aggregate["max"] for one in row.series(())}
+        for series in run.series:
+            assert largest[series.key] == pytest.approx(float(series.values.max()), rel=1e-6)
 
 
 @pytest.mark.slow
