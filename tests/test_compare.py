@@ -35,6 +35,7 @@ BASE = tuple(f"base{seed}.log" for seed in range(1, 11))
         (["--new", "slow.log", "--quiet", "same.log", "--json=r2.json", "base1.log"], 2, None),  # no base left
         ([*BASE, "--new", "slow.log", "same.log"], 3, "undecided"),
         ([*BASE, "--new", "slow.log", "--new", "same.log"], 3, "undecided"),
+        ([*BASE, "--new=slow.log", "same.log"], 3, "undecided"),
         ([*BASE, "--no-github", "--new", "slow.log", "--no-github", "same.log"], 3, "undecided"),
         ([*BASE, "--new", "slow.log", "-vv", "same.log"], 3, "undecided"),
     ],

@@ -42,7 +42,7 @@ class OverCommand(click.Command):
         is_over = False
         for word in args[:end]:
             if word.startswith("-"):
-                is_over = word == "--over"
+                is_over = word.partition("=")[0] == "--over"
             elif is_over:
                 rewritten.append("--over")
             if word != "--over":

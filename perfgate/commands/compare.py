@@ -55,6 +55,7 @@ class NewSideCommand(click.Command):
             if word == "--new":
                 is_new = True
             elif word.startswith("-") and word != "-":
+                is_new = is_new or word.startswith("--new=")
                 rewritten.append(word)
                 if waiting and _is_before_value(word, flags):
                     rewritten.append(waiting.pop(0))  # its value

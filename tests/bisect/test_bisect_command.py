@@ -266,6 +266,7 @@ def test_steps_are_taken_by_turns(perfgate: Command, folder: Path, monkeypatch: 
         (("--good", "HEAD", "--", "true"), "give the metric to measure: --rule ID, or --metric NAME"),
         (("--over", "a", "--metric", "x", "--", "true"), "--over needs at least two items"),
         (("--over", "a", "b", "a", "--metric", "x", "--", "true"), "--over has a twice"),
+        (("--over=a", "b", "a", "--metric", "x", "--", "true"), "--over has a twice"),
         (("--over", "a", "b", "--metric", "x", "--tolerance", "5", "--", "true"), "a tolerance is a percentage"),
         (("--over", "a", "b", "--metric", "x", "--statistic", "q", "--", "true"), "no such statistic"),
     ],
