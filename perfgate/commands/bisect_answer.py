@@ -229,7 +229,7 @@ def _notes(parts: AnswerParts) -> Iterator[str]:
     used = sum(level.runs for level in posterior.model.stored) if posterior is not None else 0
     if used:
         yield f"{plural(used, 'stored run')} count as measurements of the ends: new ones agree with them"
-    elif parts.stored:
+    elif parts.stored and posterior is not None:
         yield "stored runs of the ends are not used: this machine measures something else for the same commit"
     interruptions = max((one.session for one in parts.folder.stored), default=0)
     if interruptions:

@@ -7,6 +7,7 @@ this machine can be expected to have less.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -127,12 +128,12 @@ def _rounds(plan: CommandPlan, took: float, found: CommandRuns) -> int:
     fit.
     """
     if FEWEST * took > plan.seconds:
-        needed = f"{FEWEST * took:.0f}s"
+        needed = f"{math.ceil(FEWEST * took)}s"
         raise RunFailed(f"one run takes {took:.0f} s: `--time {needed}` measures its noise with {FEWEST} runs")
     fitting = int(plan.seconds / max(_RUNS_A_ROUND * took, 1e-3))
     if fitting >= FEWEST:
         return min(fitting, _MOST_ROUNDS)
-    needed = f"{FEWEST * _RUNS_A_ROUND * took:.0f}s"
+    needed = f"{math.ceil(FEWEST * _RUNS_A_ROUND * took)}s"
     found.notes.append(f"pinned runs and pairs of your command were not measured: they need `--time {needed}`")
     return min(int(plan.seconds / took), _MOST_ROUNDS)
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from pathlib import Path
@@ -15,6 +16,10 @@ from answers import ANSWERS, TwoChanges
 from jsonschema import Draft7Validator
 from msgspec.structs import replace
 
+from perfgate.bisect.ranges import SearchedRange
+from perfgate.bisect.search import SearchResult
+from perfgate.bisect.session import BisectFolder
+from perfgate.commands.bisect_answer import AnswerParts, answer
 from perfgate.core.causes import BisectReport
 from perfgate.reporters import bisect_text
 from perfgate.reporters.html.page import render_bisect
@@ -30,6 +35,14 @@ def check_golden(name: str, text: str) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8"), f"{path} differs; UPDATE_GOLDEN=1 writes it anew"
+
+
+def test_stored_runs_that_nothing_was_compared_with_are_not_called_different() -> None:
+    fault = "an end cannot be measured: a ended with exit code 1"
+    result = SearchResult("undecided", (), (), 0.0, -1.0, math.inf, 1, None, posterior=None, fault=fault)
+    folder = BisectFolder(Path("kept"), [])
+    parts = AnswerParts(SearchedRange(("a", "b")), folder, result, 0.02, None, "kept", stored=True)
+    assert answer(parts).notes == ()
 
 
 @pytest.fixture(scope="module", params=sorted(ANSWERS))

@@ -17,9 +17,10 @@ from machines import BARE, BUSY, QUIET, TIMES, written
 from perfgate.commands import doctor as command
 from perfgate.core.summaries import Floor, MeasuredLoad, RuleNeed
 from perfgate.doctor import loads as known_loads
-from perfgate.doctor.command import CommandPlan, CommandRuns, measure_command
+from perfgate.doctor.command import CommandPlan, CommandRuns, _rounds, measure_command
 from perfgate.doctor.disturbances import disturbances, examine_cards, quietest_cpu, snapshot
 from perfgate.doctor.loads import floor_of_pairs, floor_of_runs, floors_of, needed_floor
+from perfgate.measuring.programs import RunFailed
 from perfgate.reporters.doctor import _need
 from perfgate.workspace.inputs import read_runs
 
@@ -171,6 +172,14 @@ def test_a_program_that_does_not_exist_is_said_before_anything_is_measured(perfg
     done = perfgate("doctor", "--", "nopython", "train.py")
     assert (done.code, done.out) == (3, "")
     assert done.err == "error: nopython cannot be started: no such program was found\n"
+
+
+def test_the_proposed_time_is_enough() -> None:
+    with pytest.raises(RunFailed, match="`--time 2s` measures its noise"):  # 4 runs of 0.3 s
+        _rounds(CommandPlan(("x",), seconds=1.1), 0.3, CommandRuns())
+    notes = CommandRuns()
+    _rounds(CommandPlan(("x",), seconds=10), 0.64, notes)
+    assert "they need `--time 11s`" in notes.notes[0]  # 16 runs of 0.64 s
 
 
 def test_a_command_is_measured_in_every_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
