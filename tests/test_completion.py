@@ -47,6 +47,7 @@ def offered(perfgate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("perfgate rules explain --rules absent s", []),
         ("perfgate schema re", ["plain,results", "plain,report"]),
         ("perfgate completion ", ["plain,bash", "plain,zsh", "plain,fish"]),
+        ("perfgate plan --cal", ["plain,--calibrate"]),  # a former name of `rules`
     ],
 )
 def test_the_right_words_are_offered(offered: Callable[[str], list[str]], line: str, answer: list[str]) -> None:

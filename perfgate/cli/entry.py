@@ -148,10 +148,14 @@ class _Commands(SuggestingGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the name, the command and its arguments. A former name is replaced, with a message on stderr."""
+        """Return the name, the command and its arguments. A former name is replaced, with a message on stderr.
+
+        A shell that completes a line gets no message.
+        """
         if now := _EARLIER.get(args[0]):
             words = " ".join(word for word in now if word != "show")  # `rules` alone shows, too
-            tell(f"`perfgate {args[0]}` is now `perfgate {words}`; the old name will go in the next release")
+            if not ctx.resilient_parsing:
+                tell(f"`perfgate {args[0]}` is now `perfgate {words}`; the old name will go in the next release")
             args = [*now, *args[1:]]
         return super().resolve_command(ctx, args)
 

@@ -114,7 +114,8 @@ def _is_beyond(change: EventChange, ruleset: Ruleset) -> bool:
             absolute = clause.asks.absolute
             relative = abs(absolute.value / change.before) if absolute and change.before else 0.0
             tolerances.append(max(clause.asks.relative or 0.0, relative))
-    return bool(change.worse and tolerances) and min(abs(change.low), abs(change.high)) > max(tolerances)
+    least = 0.0 if change.low <= 0 <= change.high else min(abs(change.low), abs(change.high))
+    return bool(change.worse and tolerances) and least > max(tolerances)
 
 
 def record_report(report: Report, options: CommandOptions, tell: Tell) -> None:

@@ -243,6 +243,7 @@ APPROVAL = ApprovedLevel("new", at(4), sha(4), "carol", "rotary embeddings", 7, 
         ("forward within 2 ms of baseline", EVENT, [2, 3, 4, 5]),
         ("forward under 50 ms", EVENT, []),  # the level is not what a limit is about
         ("backward within 5% of baseline", EVENT, []),
+        (RULE, replace(EVENT, changes=(replace(CHANGE, low=-0.2),)), []),  # perhaps no change at all
         (RULE, replace(EVENT, kind="machine"), []),
         (RULE, replace(EVENT, state="reverted", ended=RUNS[4]), [2, 3]),
         (RULE, replace(EVENT, state="approved", approval=APPROVAL), [2, 3]),
