@@ -90,7 +90,8 @@ def run_attributed(
             "new": in_environment(new, new_code),
             "new-environment": in_environment(new, old_code),
         }
-        sides = {name: replace(side, cpus=options.cpus) for name, side in sides.items()}
+        for name, side in sides.items():
+            sides[name] = replace(side, cpus=options.cpus, environment={**side.environment, **options.environment})
         listener = stack.enter_context(listening())
         maker = _RepetitionMaker(options, pairs, folder, sides, listener, tell)
         report = until_settled(options, maker.measure, judge, "repetition", tell)

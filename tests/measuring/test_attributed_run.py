@@ -94,6 +94,15 @@ def test_every_report_says_it_and_a_stored_one_keeps_it(perfgate: Command, code:
     assert "changed by the code" in perfgate("report", "r.json").out
 
 
+def test_the_remembered_environment_holds_for_all_combinations(
+    perfgate: Command, code: Callable[[float], list[str]], folder: Path
+) -> None:
+    words = " ".join(code(1.08)[-2:])
+    (folder / "rules" / "perfgate.yaml").write_text(f"run:\n  command: {words}\n  env: {{BREAKS: new 1.0}}\n")
+    done = perfgate(*ATTRIBUTE, "--new-in", NEW, "--runs", "2", "--base-ref", "HEAD")
+    assert "the old code does not run in the new environment" in " ".join(done.said.split()), done.said
+
+
 @pytest.mark.parametrize(
     ("breaks", "missing", "words"),
     [
