@@ -357,6 +357,18 @@ def test_a_list_in_json_of_rocprof_is_an_error_with_its_line(path, problem):
     assert problem in errors(run_of(text))[0]
 
 
+def test_counters_of_rocprof_without_a_definition_are_told_apart_by_their_numbers():
+    document = rocprof_document()
+    tool = document["rocprofiler-sdk-tool"][0]
+    del tool["counters"]
+    tool["callback_records"]["counter_collection"][0]["records"].append({"counter_id": {"handle": 4}, "value": 1.0})
+    found = values_of(run_of(json.dumps(document)))
+    assert {name: one for name, one in found.items() if name.startswith(f"kernel.{ADD}.")} == {
+        f"kernel.{ADD}.3": [16],
+        f"kernel.{ADD}.4": [1],
+    }
+
+
 def test_an_operation_of_rocprof_has_the_name_at_its_number():
     document = rocprof_document()
     document["rocprofiler-sdk-tool"][0]["strings"]["buffer_records"][0] = None

@@ -366,6 +366,12 @@ def test_processes_that_each_print_a_table_are_ranks():
     assert (time_of(run, "all_reduce", rank=0), time_of(run, "all_reduce", rank=1)) == ([70e-6], [90e-6])
 
 
+def test_a_table_without_a_tag_beside_those_of_ranks_has_no_rank():
+    ranks = "".join(f"[1,0]<stdout>:{line}" for line in program("all_reduce", 90, ranks=1).splitlines(keepends=True))
+    run = run_of(program("all_reduce", 70, ranks=1) + ranks)
+    assert (time_of(run, "all_reduce"), time_of(run, "all_reduce", rank=0)) == ([70e-6], [90e-6])
+
+
 @pytest.mark.parametrize(
     "row",
     [

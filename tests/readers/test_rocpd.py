@@ -68,6 +68,13 @@ def test_launches_without_a_gpu_replace_no_others(tmp_path, second):
     assert values["kernel.add(float*)"] == pytest.approx([1e-9])
 
 
+def test_a_call_without_a_start_leaves_the_others_in_order(tmp_path):
+    more = f"INSERT INTO `rocpd_memory_copy{ID}` VALUES (2, 500, 504, 5), (3, NULL, 9, 5), (4, 100, 107, 5);"
+    run = run_of(database(tmp_path, (SCHEMA + ROWS).format(id=ID, second=5) + more))
+    assert values_of(run)["memcpy.MEMORY_COPY_HOST_TO_DEVICE"] == pytest.approx([25e-9, 7e-9, 4e-9])
+    assert "None to 9 is not a time in ns" in said(run)[0]
+
+
 def test_a_message_that_is_nested_too_deeply_is_no_name(tmp_path):
     rows = ROWS.replace('{{"message": "forward"}}', "[" * 100_000)
     assert "range.roctxRangePushA" in values_of(run_of(database(tmp_path, (SCHEMA + rows).format(id=ID, second=5))))

@@ -24,8 +24,9 @@ ROCm/rocprofiler-compute `tests/workloads` (2025-01) for rocprof. All times are 
 | `results.csv` of rocprof, `pmc_perf.csv` | `kernel.NAME`, `kernel.NAME.COUNTER`, one sample a launch |
 | JSON | `kernel.NAME`, `api.NAME`, `memcpy.DIRECTION`, `range.NAME`, counters, one sample each |
 
-Samples are in the order of the file. They have the label `device` if several agents ran kernels, or if other calls of
-the metric have no agent: the agent in CSV, the number of the GPU in JSON, which also names it (the fact `gpu`).
+Samples are in the order of the file, of a database in order of start. They have the label `device` if several agents
+ran kernels, or if other calls of the metric have no agent: the agent in CSV, the number of the GPU in JSON, which also
+names it (the fact `gpu`).
 Statistics do not say what their names are: those that are neither a function of HIP, HSA or RCCL nor a copy are taken
 for kernels.
 """
@@ -252,8 +253,8 @@ class _Tool:
         info = mapping(mapping(record.get("dispatch_data")).get("dispatch_info"))
         sums: dict[str, float] = {}
         for place, instance in self._objects(record, (*path, "records")):
-            counter = self._counters.get(self._number(instance, place, "counter_id", "handle"), {})
-            name = str(counter.get("name"))
+            number = self._number(instance, place, "counter_id", "handle")
+            name = str(self._counters.get(number, {}).get("name") or number)
             sums[name] = sums.get(name, 0.0) + number_of(instance.get("value"))
         place = (*path, "dispatch_data", "dispatch_info")
         kernel, agent = self._kernel(info, place), self._agent(info, place)

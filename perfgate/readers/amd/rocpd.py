@@ -1,4 +1,4 @@
-"""The database of rocprofv3 (ROCm 7: `*_results.db`): every call is a sample, in order of start.
+"""The database of rocprofv3 (ROCm 7: `*_results.db`): every call is a sample, in order of start in its process.
 
 | table | metric |
 |---|---|
@@ -104,7 +104,7 @@ class _Process:
         return {row[0]: row[1] for row in self._rows(table, "id", column)}
 
     def _by_start(self, table: str, *columns: str) -> _Rows:
-        return sorted(self._rows(table, "start", "end", *columns), key=lambda row: number_of(row[0]))
+        return sorted(self._rows(table, "start", "end", *columns), key=lambda row: checked(row[0], "s")[0])
 
     def _text(self, id: object) -> str:
         return str(self._strings.get(id, id))

@@ -202,12 +202,13 @@ class NcclLog:
 
 
 def _label(tables: Sequence[_Section]) -> None:
-    """Give each section its labels: its ranks, settings and details that differ between the sections."""
+    """Give each section its labels: the rank of its tag; its number of ranks, settings and details if they differ."""
     _label_different(tables, "ranks", [str(len(section.gpus) or "") for section in tables])
     has_tags = len({section.tag for section in tables}) > 1
     if has_tags:
         for section in tables:
-            section.labels["rank"] = section.tag.partition(",")[2]
+            if section.tag:
+                section.labels["rank"] = section.tag.partition(",")[2]
     for name in dict.fromkeys(section.name for section in tables):
         alike = [section for section in tables if section.name == name]
         _label_alike(alike)

@@ -11,9 +11,9 @@ with a CRC32 (4 bytes), its length (2) and its kind (whole, first, middle, last)
 Source: wandb 0.31 `wandb/proto/v6/wandb_internal_pb2.py`; google/leveldb `doc/log_format.md`, with CRC32 of zlib.
 
 Each number of the history is a sample of the metric with its key, nested keys joined by `.`; the end of the key gives
-the unit (see `trackers.Scalars`), otherwise 1. `_step` is the step; `_runtime` and `_timestamp` are not read. A key
-that only the summary has is one value. Words, images and tables are not metrics. Metrics of the system have `machine.`
-before their key, and no unit.
+the unit (see `trackers.Scalars`), otherwise 1. `_step` is the step; other keys that begin with `_`, such as
+`_runtime`, are not read. A key that only the summary has is one value. Words, images and tables are not metrics.
+Metrics of the system have `machine.` before their key, and no unit.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Log:
 
     def record(self, record: bytes, where: str) -> None:
         """Read a record: all of its numbers or, if it is damaged, none. Raises DamagedError."""
-        for field, value in fields(record):
+        for field, value in [*fields(record)]:
             if field == _HISTORY:
                 self._history(value, where)
             elif field == _SUMMARY:
