@@ -81,6 +81,16 @@ def test_gpus_are_told_as_one(perfgate: Command, monkeypatch: pytest.MonkeyPatch
     assert "sm_clock_mhz" not in found
 
 
+def test_throttling_that_no_gpu_reports_is_unknown(perfgate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = nvml()
+    module.nvmlDeviceGetCurrentClocksEventReasons = module.nvmlDeviceGetClockInfo  # not supported
+    monkeypatch.setitem(sys.modules, "pynvml", module)
+    found = facts(perfgate)
+    assert (found["gpu"], "throttle_reasons" in found) == ("NVIDIA H200", False)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml(reasons=0))
+    assert facts(perfgate)["throttle_reasons"] == "none"
+
+
 def test_nvml_that_fails_is_said_and_harms_nothing(perfgate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(*_: Any) -> Any:
         raise NVMLError("Driver Not Loaded")

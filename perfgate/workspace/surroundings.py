@@ -220,7 +220,10 @@ def _gpus() -> tuple[dict[str, Fact], list[str]]:
 
 
 def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
-    """Return the facts of the devices through NVML's module. A fact in which devices differ is `A + B`."""
+    """Return the facts of the devices through NVML's module. A fact in which devices differ is `A + B`.
+
+    The temperature is the highest, and the reasons for throttling are those of all devices.
+    """
     each = partial(_answers, nvml, devices)
     values_of = {
         "gpu": each(lambda d: _text(nvml.nvmlDeviceGetName(d))),
@@ -244,7 +247,7 @@ def _facts_of(nvml: Any, devices: list[Any]) -> dict[str, Fact]:
     query = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
     answers = each(query or nvml.nvmlDeviceGetCurrentClocksThrottleReasons)
     reasons = [word for i, word in enumerate(_EVENT_REASONS) if any(bits >> i & 1 for bits in answers)]
-    facts[THROTTLE] = ",".join(sorted(reasons)) or "none"
+    facts |= {THROTTLE: ",".join(sorted(reasons)) or "none"} if answers else {}
     version = nvml.nvmlSystemGetCudaDriverVersion()
     facts["cuda_driver"] = f"{version // 1000}.{version % 1000 // 10}"  # 12040 is 12.4
     return {**facts, "gpu_count": len(devices), "driver": _text(nvml.nvmlSystemGetDriverVersion())}
