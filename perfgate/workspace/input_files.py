@@ -195,6 +195,7 @@ class RunsOfPath(Struct, frozen=True):
                 source=named(run.source),
                 files=tuple(replace(file, path=named(file.path)) for file in run.files),
                 problems=tuple(map(renamed, run.problems)),
+                coverage=tuple(replace(one, file=named(one.file)) for one in run.coverage),
             )
             for run in self.runs
         )

@@ -15,6 +15,7 @@ from conftest import Done, write_log, write_rules
 from programs import hooked, plain
 
 from perfgate.core import Location, Problem, Run, SourceFile
+from perfgate.core.coverage import Coverage
 from perfgate.workspace.input_files import RunsOfPath
 
 Command = Callable[..., Done]
@@ -102,6 +103,7 @@ def test_a_run_that_moved_has_the_names_of_its_new_place() -> None:
     def runs_of(path: str) -> RunsOfPath:
         problem = Problem("error", message.format(path), Location(f"{path}/b.log", 3))
         files = tuple(SourceFile(f"{path}{name}", "deepspeed", "0") for name in ("/a.log", "/b.log", ".machine"))
-        return RunsOfPath(path, (Run(path, "deepspeed", (), (problem,), files=files),), ("0",))
+        coverage = (Coverage(8, file=f"{path}/a.log"),)
+        return RunsOfPath(path, (Run(path, "deepspeed", (), (problem,), files=files, coverage=coverage),), ("0",))
 
     assert runs_of("out").at("kept/1/out") == runs_of("kept/1/out")
