@@ -24,14 +24,15 @@ _OF_A_RANK = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE"})
 def place_in_job(rank: int | None, world_size: int | None) -> tuple[int | None, int | None]:
     """Return (rank, world size): as given, from torch.distributed, or from environment variables; None if unknown.
 
-    The variables are RANK, LOCAL_RANK and WORLD_SIZE. Raises RecorderError for an impossible rank, and if the rank is
-    unknown in a job of several processes.
+    The variables are RANK, LOCAL_RANK and WORLD_SIZE. Raises RecorderError for an impossible rank, for a
+    variable that is needed but no number, and if the rank is unknown in a job of several processes.
     """
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         known_rank, known_size = distributed.get_rank(), distributed.get_world_size()
     else:
-        known_rank, known_size = _number("RANK", "LOCAL_RANK"), _number("WORLD_SIZE")
+        known_rank = _number("RANK", "LOCAL_RANK") if rank is None else None
+        known_size = _number("WORLD_SIZE") if world_size is None else None
     rank = known_rank if rank is None else rank
     size = known_size if world_size is None else world_size
     if size is not None and size > 1 and rank is None:

@@ -285,3 +285,11 @@ def test_a_rank_that_is_not_clear_is_refused(
     with pytest.raises(RecorderError) as refused:
         Recorder(tmp_path / "run.json", **arguments)  # type: ignore[arg-type]
     assert said in str(refused.value)
+
+
+def test_a_given_rank_needs_no_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("RANK", "WORLD_SIZE"):
+        monkeypatch.setenv(variable, "first")
+    with Recorder(tmp_path / "run.json", rank=1, world_size=2) as rec:
+        rec.record("a", 1, unit="1")
+    assert (rec.rank, rec.world_size) == (1, 2)
