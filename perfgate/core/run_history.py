@@ -86,7 +86,8 @@ class ApprovedLevel(Struct, frozen=True):
 
     def covers(self, metric: str) -> bool:
         """Return whether the approval was about this metric, by any of its names."""
-        return not self.is_first and (not self.adopts or bool({metric, *synonyms(metric)} & set(self.adopts)))
+        names = {name for one in self.adopts for name in (one, *synonyms(one))}
+        return not self.is_first and (not names or not names.isdisjoint((metric, *synonyms(metric))))
 
 
 class HistoryChange(Struct, frozen=True):

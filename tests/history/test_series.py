@@ -78,6 +78,15 @@ LEVELS = (
 
 
 @pytest.mark.parametrize(
+    ("metric", "adopted", "covers"),
+    [("fwd", "forward", True), ("forward", "fwd", True), ("forward", "forward", True), ("forward", "bwd", False)],
+)
+def test_an_approval_knows_every_name_of_its_metrics(metric: str, adopted: str, covers: bool) -> None:
+    assert replace(LEVELS[2], adopts=(adopted,)).covers(metric) is covers
+    assert not replace(LEVELS[0], adopts=(adopted,)).covers(metric)
+
+
+@pytest.mark.parametrize(
     ("numbers", "approved", "went_away"),
     [
         (steps((30, 0.1), (30, 0.11)), [True], [None]),
