@@ -22,6 +22,7 @@ Command = Callable[..., Done]
         ("", DEFAULT),
         ("series=50000", Limits(series=50_000)),
         (" series=5 , inflated_bytes=8GiB,", Limits(series=5, inflated_bytes=8 << 30)),
+        ("inflated_bytes=1PiB", Limits(inflated_bytes=1 << 50)),
         ("document_bytes=2MB,line_bytes=100", Limits(document_bytes=2_000_000, line_bytes=100)),
     ],
 )

@@ -99,7 +99,7 @@ def parse_limits(text: str) -> Limits:
 def _number(name: str, value: str) -> int:
     """Return the value of a limit, such as 50000, or 64MiB for a number of bytes. Raises ValueError."""
     is_bytes = name.endswith("_bytes")
-    digits = value.rstrip("KMGTiB") if is_bytes else value
+    digits = value.rstrip("KMGTPiB") if is_bytes else value
     unit = UNITS.get(value[len(digits) :] or "B")
     is_whole = digits.isascii() and digits.isdigit()
     # 16 digits are beyond any machine, and thousands would be an error of int().
