@@ -8,7 +8,7 @@
 | `time.step` | steps whose result was kept |
 | `time.checkpoint` | saving and loading checkpoints, while the training waits |
 | `time.evaluation` | evaluation between the steps |
-| `time.lost` | from the last kept step of an attempt to the start of the next attempt |
+| `time.lost` | from the last kept step of an attempt, or its checkpoint, to the start of the next attempt |
 | `time.other` | the rest: nothing says where it went |
 | `time.total` | the whole, which is the sum of all others |
 
@@ -65,7 +65,9 @@ class Attempt(Struct):
 
 
 def split(attempts: Sequence[Attempt], told: Collection[str], rounding: float) -> dict[str, float] | None:
-    """Return the seconds of each part of a job, by part; None if the attempts contradict each other.
+    """Return the seconds of each part of a job, by part; None if the parts do not fit into the whole.
+
+    It is also None if an attempt does not say when its steps begin, or how many steps were done by then.
 
     Parameters:
         attempts: in order, at least one; all but the first say how many steps were `done`.

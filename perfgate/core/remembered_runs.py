@@ -45,7 +45,7 @@ class CommitLine(Struct, frozen=True):
         return cls(ref, tuple(commits), places, sorted(places))
 
     def place(self, commit: str | None) -> int | None:
-        """Return the position of a commit, which may be abbreviated; None if it is not on the line."""
+        """Return the position of a commit, which may be abbreviated; None if it is not on the line, or ambiguous."""
         if commit is None:
             return None
         if commit in self._places or len(commit) < _FEWEST_LETTERS:

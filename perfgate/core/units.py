@@ -102,7 +102,10 @@ def printed_base(metric: str, base: str) -> str:
 
 
 def display_unit(value: float, base: str) -> Unit:
-    """Return the largest unit of `base` in which `value` is at least 1; the smallest if there is none, or for inf."""
+    """Return the largest unit of `base` in which the size of a value prints as at least 1; for 0, the base unit.
+
+    It is the smallest unit if there is none, and for inf.
+    """
     symbols = _DISPLAY.get(base)
     if symbols is None:
         return Unit("", base, 1.0)

@@ -169,15 +169,15 @@ class Verdict(Struct, frozen=True):
 
     @property
     def is_quarantined(self) -> bool:
-        """True if the verdict would block without its quarantine."""
+        """True if it failed or is undecided, and the quarantine of its rule has not ended."""
         return self.quarantine is not None and not self.quarantine.ended and self.outcome in QUARANTINED
 
 
 def verdict_ids(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     """Return the name of each verdict, by which it is distinguished from the others; it is the same in the next check.
 
-    A name is the rule. If the rule does not contain the metric and the clause, these follow, and the rank if the rule
-    has a verdict for each rank. The text is escaped as a stored report has it, so that labels are in the same order.
+    A name is the rule, and before it `source`, if any. If the rule lacks the metric or the clause, both follow, and the
+    rank if names are else equal. The text is escaped as a stored report has it, so that labels are in the same order.
     """
     names = list(map(_name, verdicts))
     several = {name for name, count in Counter(names).items() if count > 1}

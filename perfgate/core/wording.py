@@ -201,7 +201,10 @@ def canonical_timer(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def synonyms(name: str) -> tuple[str, ...]:
-    """Return the other names of a metric or a glob: `mm.device_time` for `mm.cuda_time`, `forward*` for `fwd*`."""
+    """Return the other names that readers may give a metric or a glob: `mm.device_time` for `mm.cuda_time`.
+
+    For `fwd*` that is `forward*`, and for `forward` nothing: readers call both timers `forward`.
+    """
     device = _DEVICE.fullmatch(name)
     if device:
         return (f"{device[1]}device{device[2]}",)
