@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from perfgate.causes.align import Alignment, Finding
+from perfgate.causes.align import Alignment, Finding, TreeSide
 from perfgate.causes.merged import Floats, Masks
 from perfgate.causes.noise import NORMAL_MAD, Noise, SeriesNoise, time_errors
 from perfgate.core.causes import Cause, PlaceTime, RankTime
@@ -137,8 +137,10 @@ _WORTH_OF_TIMER = 0.5
 
 
 def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None:
-    """Return the finding of the ranks that became slow by their timers, or None."""
-    ranks, places = _shared_ranks(alignment), range(1, len(alignment.nodes))
+    """Return the finding of the ranks, among those that each run has, that became slow by their timers; or None."""
+    # a rank that some run lacks is left out: it cannot be compared with the others in every run
+    ranks = [rank for rank in _shared_ranks(alignment) if all(_is_in_each_run(rank, side) for side in alignment.sides)]
+    places = range(1, len(alignment.nodes))
     work = [node for node in places if alignment.nodes[node].kind != "communication" and not noise.is_rest(node)]
     if len(ranks) < 2 or not work:
         return None
@@ -167,6 +169,10 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
     # the finding explains those, what the slow ranks grew in, communication, and rests
     nodes = {*places} - {*np.array(work)[~(grown | shrunk)].tolist()}
     return _finding([ranks[at] for at in slow], nodes, work[int(np.argmax(share))], noise)
+
+
+def _is_in_each_run(rank: str, side: TreeSide) -> bool:
+    return side.rank_runs[rank].shape[1] == side.runs
 
 
 def _growth_of_awaited(
@@ -235,7 +241,7 @@ def not_timed(alignment: Alignment, findings: Sequence[Finding]) -> frozenset[in
 def place_times(
     alignment: Alignment, causes: Sequence[Cause], hidden: AbstractSet[int] = frozenset()
 ) -> tuple[PlaceTime, ...]:
-    """Return the places that take the most time on one side, and those of all causes; the step is first.
+    """Return the places that take the most time on one side, and those of all causes of time; the step is first.
 
     Small places below the same parent are pooled. `hidden` nodes, see `not_timed`, are not shown beside their parent.
     Parents are before their children, and children are in the order of their first calls.

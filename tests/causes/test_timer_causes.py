@@ -241,6 +241,14 @@ def test_stored_runs_have_the_causes_of_their_logs(perfgate: Callable[..., Done]
         )
 
 
+def test_a_rank_that_one_run_lacks_is_not_compared_with_the_others(tmp_path: Path) -> None:
+    slow = {**dict.fromkeys("0134", _WAITS), "2": _but(DEEPSPEED, fwd=126.0)}
+    whole, part = (dict.fromkeys(ranks, DEEPSPEED) for ranks in ("01234", "0123"))
+    sides = [_runs(_deepspeed, ranks, tmp_path / str(at), at, 1) for at, ranks in enumerate((whole, part, slow))]
+    report = find_causes(*next(trees_of_runs([*sides[0], *sides[1]], sides[2] * 2)))
+    assert [(one.kind, one.ranks) for one in report.causes] == [("slow rank", ("2",))]
+
+
 def test_memory_at_a_place_of_the_program_is_not_the_peak_of_the_run(tmp_path: Path) -> None:
     log = _deepspeed({"0": DEEPSPEED}, 1)
     usage = "MA 1.51 GB         Max_MA {} GB         CA 1.83 GB         Max_CA 2 GB \n"
