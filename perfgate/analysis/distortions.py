@@ -152,7 +152,12 @@ def _divided(series: Series, by: float) -> Series:
 def _times(series: Series, factor: float) -> Series:
     """Return the series with all its numbers multiplied, except counts and relative ones."""
     printed = {name: value if name in _UNSCALED else value * factor for name, value in series.aggregate.items()}
-    return replace(series, values=read_only(series.values * factor), aggregate=printed)
+    kept = series.summary
+    if kept is not None:  # of a stored run, only the first number of a row is that of the statistic
+        names = zip(kept.names, kept.rows, strict=True)
+        rows = [row if name in _UNSCALED or row[0] is None else (row[0] * factor, *row[1:]) for name, row in names]
+        kept = replace(kept, rows=rows)
+    return replace(series, values=read_only(series.values * factor), aggregate=printed, summary=kept)
 
 
 #: The work that is added to each step, and the counts that grow by one. Only copies from the device to the host grow.

@@ -11,6 +11,7 @@ from perfgate.analysis import distortions
 from perfgate.analysis.distortions import added_work, reading, ways
 from perfgate.analysis.selftest import self_test
 from perfgate.core import Key, Run, Series, Verdict, read_only
+from perfgate.core.runs import Summary
 from perfgate.judge.evidence import Case
 from perfgate.judge.verdicts import judge
 
@@ -55,6 +56,18 @@ def test_every_way_of_being_worse() -> None:
         listed(np.tile(x, 3), np.tile(y, 3), np.tile(z, 3), [1]),
         listed(x[:5], y[:5], z[:5], [1]),
     ]
+
+
+def test_the_summary_of_a_stored_run_is_made_worse() -> None:
+    rows = ((2.0, 9.0, 0.01), (None,), (0.1, 9.0, 0.01), (7.0,))
+    summary = Summary(("median", "mean", "cv", "p95"), rows, 9, 0, True, "auto", ("lower",))
+    x = Series(Key("x"), "s", "summary", read_only(np.array([])), aggregate={"median": 2.0}, summary=summary)
+    rules = ruleset("  - x within 5% of baseline\n")
+    way = next(ways(rules.rules[0], rules, [run(x)], ()))
+    (found,) = way.applied(run(x), 3.0).series
+    assert found.summary is not None
+    assert list(found.summary.rows) == [(6.0, 9.0, 0.01), (None,), (0.1, 9.0, 0.01), (21.0,)]
+    assert found.aggregate == {"median": 6.0}
 
 
 @pytest.mark.parametrize(("ranks", "ways_of_ranks"), [(1, 0), (2, 4), (3, 4)])
