@@ -88,7 +88,7 @@ def find_causes(
 
 
 def _aligned(base: Sequence[RunTrees], new: Sequence[RunTrees], *, paired: bool) -> tuple[Alignment, _AnyNoise]:
-    """Return both sides on one tree, of pairs with one column for each pair; and the noise of its nodes."""
+    """Return both sides on one tree, of traces in pairs with one column for each pair; and the noise of its nodes."""
     alignment = align(base, new)
     if any(head.error is not None for head in heads_of_runs((*base, *new))):
         return alignment, SeriesNoise(alignment)  # trees that are made from metrics have a mean instead of steps
@@ -132,11 +132,14 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
 
 
 def _step_times(alignment: Alignment) -> tuple[float, float]:
-    """The typical time of a step on both sides: the median if all steps make as many calls, else the mean."""
+    """The typical time of a step on both sides: the median, or the mean if some steps do other work.
+
+    That is so if the steps of one side differ in their calls. Runs of one step each have a mean, too.
+    """
     calls = [side.counts.sum(axis=0) for side in alignment.sides]
     are_several = all(side.wall.shape[1] > side.runs for side in alignment.sides)
     is_alike = are_several and all(np.ptp(steps) <= _ALIKE * steps.mean() for steps in calls)
-    typical = np.median if is_alike else np.mean  # without alike steps, some do other work
+    typical = np.median if is_alike else np.mean
     return float(typical(alignment.base.wall.sum(axis=0))), float(typical(alignment.new.wall.sum(axis=0)))
 
 
@@ -163,7 +166,8 @@ def _explanation(
 def _groups(findings: Sequence[Finding], alignment: Alignment, verdicts: Sequence[Verdict]) -> list[Finding]:
     """The findings that are causes. If exact work failed and there is none, the largest edit is one, however small."""
     groups = [finding for finding in findings if _matters(finding, alignment)]
-    if groups or not any(one.outcome == "fail" and one.metric.startswith("work") for one in verdicts):
+    failed = {one.metric.partition(".")[0] for one in verdicts if one.outcome == "fail"}
+    if groups or "work" not in failed:
         return groups
     return sorted((one for one in findings if one.is_edit), key=lambda edit: -abs(edit.change))[:1]
 

@@ -71,6 +71,7 @@ WORK: list[tuple[list[Finding], list[Verdict], list[str]]] = [
     (SMALL, [verdict("work", "undecided")], []),
     (SMALL, [verdict("forward")], []),
     (SMALL, [verdict("forward"), verdict("work", "pass")], []),
+    (SMALL, [verdict("worker_time")], []),
     ([SLOWER], [verdict("work")], []),
     ([*SMALL[:2], LARGE], [verdict("work")], ["backward"]),
     ([*SMALL[:2], LARGE], [], ["backward"]),
