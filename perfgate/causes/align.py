@@ -1,7 +1,7 @@
 """One call tree of all runs and ranks of two sides.
 
-Two nodes are the same if their paths are equal: the names of ranges, operators, and the kernel or call. The values of a
-side are per step: the steps of its runs follow each other, and the ranks of a job are averaged.
+Two nodes are the same if their paths are equal: the names and kinds of ranges, operators, and the kernel or call. The
+values of a side are per step: the steps of its runs follow each other, and the ranks of a job are averaged.
 """
 
 from __future__ import annotations

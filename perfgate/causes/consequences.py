@@ -2,8 +2,9 @@
 
 A metric of a trace is a sum over nodes of the call tree: `step.kernel` over kernels, `kernel.NAME` over the nodes of
 that name, `op.NAME` over an operator and what it calls. A verdict belongs to the cause that makes at least half of the
-change of its metric. It belongs to none if its metric has no place in the tree, or if the tree did not change as the
-verdict says. Outcomes do not change.
+change of its metric, or of the component that changed most if the metric is derived. It belongs to none if its metric
+has no place in the tree, or if the tree did not change as the verdict says. A verdict about the peak of the memory
+belongs to the first cause of memory, and one that compares ranks to the slow rank. Outcomes do not change.
 """
 
 from __future__ import annotations

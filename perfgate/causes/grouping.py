@@ -31,7 +31,10 @@ _EDITS: tuple[CauseKind, ...] = ("appeared", "vanished", "replaced", "more calls
 
 
 def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise | PairNoise) -> list[Finding]:
-    """Join the findings that have one cause; return the joined and the other ones, the largest first."""
+    """Join the findings that have one cause; return the joined and the other ones.
+
+    They are in the order of the largest finding in each; a joined one may cost less than that, such as a move.
+    """
     groups: list[Finding] = []
     for finding in sorted(findings, key=lambda finding: (-abs(finding.change), finding.lead)):
         index = next((index for index, group in enumerate(groups) if _belongs(finding, group, alignment)), None)

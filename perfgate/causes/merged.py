@@ -1,8 +1,8 @@
 """One call tree of several: of the ranks of a run, or of the runs of two sides.
 
-Two nodes are the same if their paths are equal. A stored tree may have small calls pooled: their time is in the node
-that made them, and they are no nodes themselves. Then they are pooled in every other tree, too: as nodes of only some
-trees, they would seem to have appeared.
+Two nodes are the same if their paths are equal: names and kinds. A stored tree may have small calls pooled: their time
+is in the node that made them, and they are no nodes themselves. Then they are pooled in every other tree, too: as nodes
+of only some trees, they would seem to have appeared.
 """
 
 from __future__ import annotations
@@ -181,7 +181,8 @@ def mean_of(tables: Sequence[Floats], count: int) -> Floats | None:
 def in_groups(tree: CallTree, groups: int) -> CallTree:
     """Return a tree whose columns are `groups` groups of successive steps, each with the means of its steps.
 
-    Some groups have one step more, and count as much as the others. So rows are scaled to the mean of all steps.
+    A tree with at most that many columns stays. Some groups have one step more, and count as much as the others. So
+    rows are scaled to the mean of all steps.
     """
     steps = tree.wall.shape[1]
     if steps <= groups:

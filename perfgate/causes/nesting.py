@@ -51,7 +51,7 @@ class Timer(Struct, frozen=True):
         return self.mean * self.calls(steps)
 
     def calls(self, steps: float) -> float:
-        """Return the number of calls in a step; 1 also if one is missing because the log ends within a step."""
+        """Return the number of calls in a step; 1 also if the log has one more or less, as it ends within a step."""
         return 1.0 if abs(self.count - steps) <= 1 else self.count / steps
 
 
@@ -172,7 +172,7 @@ def without_domain(name: str) -> str:
 
 
 def is_redundant(name: str, names: Collection[str]) -> bool:
-    """True for setup, for micro steps if `names` has the timer of their sum, and for functions inside an action."""
+    """True for `OUTSIDE`, for micro steps if `names` has the timer of their sum, and for functions inside an action."""
     if name in OUTSIDE or (name.endswith("_microstep") and name.removesuffix("_microstep") in names):
         return True
     parts = name.split(".")  # a function inside of the action `[Strategy]DDPStrategy.backward` has one part more

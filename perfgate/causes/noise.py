@@ -84,7 +84,7 @@ def standard_error(series: Floats, side: TreeSide) -> float:
 def difference_error(one: Floats, other: Floats, base: TreeSide, new: TreeSide) -> float:
     """The standard error of the difference of the means of two series of steps.
 
-    Steps that rise and fall together had the same input on both sides: then they are pairs.
+    With one run a side, steps that rise and fall together had the same input on both sides: then they are pairs.
     """
     can_pair = base.runs == new.runs == 1 and len(one) == len(other) >= _PAIRED_STEPS
     if can_pair and min(np.ptp(one), np.ptp(other)) > 0 and np.corrcoef(one, other)[0, 1] > _PAIRED:

@@ -40,8 +40,8 @@ _SEEN, _WORTH = 0.003, 0.012
 def in_pairs(alignment: Alignment) -> Alignment:
     """Return an alignment with one column for each pair, all scaled to the same base step.
 
-    For a node that both sides call as often in every step, the base side has its median time, and the new side has
-    this time multiplied by the median ratio of two steps. Other nodes have their means.
+    For a node that both sides call as often in every step, and that takes time in each, the base side has its median
+    time, and the new side has this time multiplied by the median ratio of two steps. Other nodes have their means.
     """
     pairs = range(min(alignment.base.runs, alignment.new.runs))
     columns = [_typical(alignment, number) for number in pairs]
@@ -95,7 +95,7 @@ class PairNoise(Struct, frozen=True, dict=True):
     def clear(self) -> float:
         """The number of standard errors beyond which a change of any node is not noise.
 
-        Nodes below `_SEEN` are not counted: they are too small to change by `_WORTH`.
+        Nodes below `_SEEN` on one side are not counted: noise does not change them by `_WORTH`.
         """
         return t_quantile(self.freedom, 1 - _CHANCE / 2 / max(len(self._seen), 1))
 

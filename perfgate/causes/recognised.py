@@ -4,7 +4,7 @@ They are looked for before single edits, in the order of `_RECOGNISERS`. A node 
 
 | kind | how it is recognised |
 |---|---|
-| allocator | every step makes more calls than in the base that allocate or free memory of the device |
+| allocator | a step makes at least one call more on average that allocates or frees memory of the device |
 | zeroed | gradients are set to zero and then added to; in the base they are set to None |
 | repeated | the backward pass calls operators of the forward pass, which did not change: checkpointing |
 | larger, smaller | the same operators; kernels have other numbers of thread blocks, and times that follow them |
@@ -107,7 +107,7 @@ def recognised(alignment: Alignment, claimed: Collection[int], noise: Noise | Pa
 
 
 def _allocator(change: _Change) -> Finding | None:
-    """The finding that each step allocates or frees memory of the device more often, at least once more."""
+    """The finding that a step allocates or frees memory of the device more often, on average at least once more."""
     nodes = change.alignment.nodes
     changed = change.alignment.subtree(node for edit in change.edits for node in edit.nodes)
     is_call = {node: nodes[node].kind == "runtime" and ALLOCATIONS.fullmatch(nodes[node].name) for node in changed}

@@ -101,7 +101,10 @@ def range_trees(run: Run) -> tuple[CallTree, ...]:
 
 
 def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) -> CallTree | None:
-    """The tree of one rank; None if it has neither a timer of the whole step nor two timers of known place."""
+    """The tree of one rank; None if too little of its timers is known.
+
+    It needs two timers of known place (or of input), or one if there is a timer of the whole step.
+    """
     names = {one.key.metric for one in series}
     made = (_timer(one) for one in series if not is_redundant(one.key.metric, names))
     timers = {timer.name: timer for timer in made if timer is not None}

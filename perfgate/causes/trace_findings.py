@@ -23,8 +23,8 @@ def find_in_traces(
 ) -> tuple[list[Finding], list[str]]:
     """Return the findings before they are grouped, and notes for the user.
 
-    The order is: a slow rank, edits (calls that came or went), the machine, other times. A node belongs to the first
-    finding that claims it.
+    The order is: a slow rank, edits (calls that came or went), the machine, other times, the host as a
+    whole. A node belongs to the first finding that claims it.
     """
     slow = find_slow_ranks(alignment, noise) if isinstance(noise, Noise) and not other_device else None
     findings = [slow] if slow is not None else []
@@ -80,7 +80,10 @@ def _as_one(swaps: Sequence[Finding], noise: Noise | PairNoise) -> Finding:
 
 
 def _of_edit(edit: kinds.Edit, nodes: frozenset[int], alignment: Alignment) -> Finding:
-    """The finding of an edit, without its cost. Its lead is the longest changed call, if possible not a launch."""
+    """The finding of an edit, without its cost. Its lead is the call whose time changed most.
+
+    If possible, that is a call that came and no launch; for a new wait, it is a call that waits.
+    """
     kind, names = kinds.kind_of(edit, alignment), alignment.nodes
     shown = edit.come if edit.come and kind not in ("vanished", "fewer calls") else edit.nodes
     if kind == "sync":
