@@ -163,6 +163,17 @@ def test_the_stored_baseline_is_used_and_nothing_is_written(perfgate: Command, f
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+def test_a_newest_level_of_some_metrics_is_tested_with_the_others_of_the_level_before(
+    perfgate: Command, folder: Path
+) -> None:
+    write_rules(folder, "forward within 5% of baseline", "backward within 5% of baseline")
+    approve_steady(perfgate, write_run(folder / "base.json"))
+    adopted = write_run(folder / "slow.json", forward=110, seed=2)
+    assert perfgate("baseline", "approve", adopted, "--adopt", "forward", "--reason", "slower").code == 0
+    (_, backward) = proofs(perfgate)[1]
+    assert (backward["state"], "has no metric" in perfgate("rules", "explain", "backward").out) == ("proven", False)
+
+
 def test_an_allowance_proves_nothing(perfgate: Command, folder: Path) -> None:
     write_rules(folder, "forward within 5% of baseline")
     approve_steady(perfgate, write_run(folder / "base.json"))

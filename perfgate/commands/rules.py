@@ -244,7 +244,7 @@ def _on_newest_runs(
     newest run is among the base runs, too, so its verdicts are an example and decide nothing.
     """
     from perfgate.analysis.plan import plans
-    from perfgate.commands.rules_table import stored_cases
+    from perfgate.commands.rules_table import newest_run, stored_cases
     from perfgate.judge.verdicts import judge
     from perfgate.reporters.rules_table import clause_of
 
@@ -255,7 +255,7 @@ def _on_newest_runs(
         problems += wrong
         if case.baseline.runs:
             planned |= {clause_of(plan): plan for plan in plans(case)}
-            verdicts[case.baseline.place or ""] = judge(replace(case, new=case.baseline.runs[-1:]))
+            verdicts[case.baseline.place or ""] = judge(replace(case, new=newest_run(case.baseline.runs)))
     return verdicts, planned, list(dict.fromkeys(problems))
 
 

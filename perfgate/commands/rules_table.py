@@ -24,7 +24,7 @@ from perfgate.baselines.stores import WritableStore, locked, open_store, write_f
 from perfgate.commands.ledger import records_of
 from perfgate.commands.preparing import history_of, with_pairs
 from perfgate.commands.remembered import with_remembered
-from perfgate.core import Baseline, Fact, Problem, fact_text
+from perfgate.core import Baseline, Fact, Problem, Run, fact_text
 from perfgate.core.summaries import RulesTable
 from perfgate.core.wording import plural, utf8_text
 from perfgate.judge.evidence import Case
@@ -56,7 +56,7 @@ def rules_tables(options: CommandOptions) -> tuple[list[RulesTable], list[Proble
     tables, problems = [], []
     for case, wrong in stored_cases(options, ruleset):
         problems += wrong
-        if newest := case.baseline.runs[-1:]:
+        if newest := newest_run(case.baseline.runs):
             tables.append(_table(replace(case, new=newest), f"baseline {case.baseline.place}"))
     if not tables and not problems:
         from perfgate.measuring.kept_runs import kept_runs
@@ -112,6 +112,20 @@ def tested_case(options: CommandOptions) -> tuple[Case, str, tuple[Problem, ...]
     claimed = frozenset(facts) - given.keys()
     case = Case(ruleset, runs, baseline, surroundings.today(), facts, claimed, limits=surroundings.limits())
     return case, against or "", warnings
+
+
+def newest_run(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Return the newest of the base runs, which are in order; empty without runs.
+
+    If its level adopted only some metrics, it gets each other metric from the newest run that is compared in it.
+    """
+    if not runs:
+        return ()
+    newest = runs[-1]
+    for run in reversed(runs[:-1]) if newest.partial else ():
+        known = {series.key.metric for series in newest.series}
+        newest = replace(newest, series=(*newest.series, *(one for one in run.series if one.key.metric not in known)))
+    return (replace(newest, partial=False),)
 
 
 def stored_cases(options: CommandOptions, ruleset: Ruleset) -> Iterator[tuple[Case, list[Problem]]]:
