@@ -201,7 +201,9 @@ def _with_baseline(evidence: Evidence, question: ChangeQuestion) -> ChangeQuesti
         doubts += noted
     metric = evidence.subject.key.metric
     allowances = evidence.case.baseline.allowances
-    allowance = next((one for one in allowances if one.metric == metric or glob_matches(one.metric, metric)), None)
+    of_metric = [one for one in allowances if one.metric == metric or glob_matches(one.metric, metric)]
+    # Of several, the largest one that is valid, as for exact work; an expired one is only told.
+    allowance = max(of_metric, key=lambda one: (evidence.case.today <= one.expires, one.up_to), default=None)
     return replace(
         question,
         ratios=ratios,

@@ -277,10 +277,12 @@ def _fitting(rule: Rule, clause: Clause, subjects: Sequence[Subject]) -> tuple[S
     if wanted is None:
         return subjects, []
 
+    bases = {wanted.base} if wanted.unit is not None else {wanted.base, "count"}  # as `check_terms` accepts
+
     def fits(subject: Subject) -> bool:
         found = subject.all_series()
         units = {statistic_unit(series, sentence.statistic or default_statistic(series)) for series in found}
-        return not found or wanted.base in units
+        return not found or not bases.isdisjoint(units)
 
     fitting = [subject for subject in subjects if fits(subject)]
     if not fitting:

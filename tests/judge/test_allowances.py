@@ -63,6 +63,26 @@ def test_what_was_allowed_stands_in_for_the_tolerance(
     )
 
 
+PAST = date(2025, 12, 31)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [  # the metrics, the shares and the last days of several allowances; the largest valid one counts
+        ([("step.time", 0.2, PAST), ("step.*", 0.2, TODAY)], "allowed up to 20% by ada until 2026-01-01"),
+        ([("step.time", 0.01, TODAY), ("step.*", 0.2, TODAY)], "allowed up to 20% by ada until 2026-01-01"),
+        ([("step.*", 0.2, TODAY), ("step.time", 0.01, TODAY)], "allowed up to 20% by ada until 2026-01-01"),
+        ([("step.time", 0.9, PAST), ("step.*", 0.01, TODAY)], "the allowance of 1% by ada is not enough"),
+        ([("step.time", 0.9, PAST), ("step.*", 0.2, PAST)], "the allowance of 90% by ada expired on 2025-12-31"),
+    ],
+)
+def test_of_several_allowances_the_largest_valid_one_counts(given: list[tuple[str, float, date]], says: str) -> None:
+    allowances = tuple(Allowance(metric, up_to, "ada", "worth it", until) for metric, up_to, until in given)
+    asked = case("  - step.time within 5% of baseline\n", run(50, slower=1.3))
+    (found,) = judge(replace(asked, baseline=replace(asked.baseline, allowances=allowances, priors=CALIBRATED)))
+    assert says in " ".join((found.message, *found.notes))
+
+
 @pytest.mark.parametrize(("up_to", "outcome"), [(0.051, "undecided"), (0.08, "pass")])
 def test_an_allowance_moves_what_must_be_excluded(up_to: float, outcome: str) -> None:
     """Exit 0 excludes twice the tolerance, and the allowance takes its place."""

@@ -301,6 +301,9 @@ FITTING: list[tuple[str, Run, list[str], str]] = [
     ("'* within 9 s of baseline'", plain("x", "y:B"), ["x pass"], "y"),
     ("'* count at least 2'", plain("x", "y:1"), ["x pass", "y pass"], ""),
     ("'* max at most 2'", plain("x", "y:1"), ["y pass"], "x"),
+    ("'* max at most 2'", plain("x", "y:1", "z:count"), ["y pass", "z pass"], "x"),
+    ("'* max at most 2'", plain("x", "z:count"), ["z pass"], "x"),
+    ("'* max at most 200%'", plain("y:1", "z:count"), ["y pass"], "z"),
     ("x under 9 B", plain("x", "y:B"), ["x unit-mismatch"], ""),
     ("x under 9 s", plain("x{kind=a}", "x{kind=b}:B"), ["x pass", "x unit-mismatch"], ""),
     # forward + backward cannot be joined: that is an error, and no metric of another unit
