@@ -62,13 +62,15 @@ def ask_work(evidence: Evidence, subjects: Sequence[Subject]) -> WorkQuestion:
 
 
 def _counts(evidence: Evidence, subject: Subject) -> Iterator[WorkCount]:
-    """Yield the count of each rank and device that both sides have. Raises CannotJudge if the new runs lack it."""
+    """Yield the count of each rank and device that both sides have. Raises CannotJudge if a new run lacks it."""
     for member in sorted(subject.members((*subject.new, *subject.base))):
         base = _sides(subject, subject.base, subject.base_views, member)
         new = _sides(subject, subject.new, subject.new_views, member)
         if base and len(new) < len(subject.new):
             key = Key(subject.key.metric, (*subject.key.labels, *member))
-            message = f"a new run has no {key}, which the baseline has"
+            # A run may have it without one whole number for each step.
+            what = f"whole count of {key} for each step" if all(member in one for one in subject.new) else f"{key}"
+            message = f"a new run has no {what}, which the baseline has"
             raise CannotJudge("metric-absent", message, "record the trace as the stored runs were recorded")
         if base and new:
             yield WorkCount(subject.key, member, base, new)
@@ -89,12 +91,16 @@ def _sides(
 
 
 def _values(series: Series) -> FloatArray | None:
-    """Return the count in each step, or the one count of all steps of a summary; None if it differs or is not whole."""
+    """Return the count in each step, or the one count of all steps of a summary.
+
+    None if the steps of a summary differ, or a count is not a whole number from 0 on.
+    """
+    least, most = series.aggregate.get("min"), series.aggregate.get("max")
     if series.kind in ("samples", "value"):
         counts = np.asarray(series.values, dtype=np.float64)
-        return counts if len(counts) and ((counts >= 0) & (counts == np.floor(counts))).all() else None
-    least, most = series.aggregate.get("min"), series.aggregate.get("max")
-    return np.array([least]) if least is not None and least == most else None
+    else:
+        counts = np.array([least] if least is not None and least == most else [], dtype=np.float64)
+    return counts if len(counts) and ((counts >= 0) & (counts == np.floor(counts))).all() else None
 
 
 def _would_be_seen(metric: str, member: Member, view: RunView) -> bool:
@@ -188,7 +194,7 @@ class _Path(Struct, frozen=True):
 def with_places(
     differences: Sequence[WorkDifference], base: Iterable[Run], new: Iterable[Run]
 ) -> tuple[WorkDifference, ...]:
-    """Return the differences with the place at which each grew most; without one if the calls are the same."""
+    """Return the differences with the place at which each grew most; without one if the calls are the same or unknown."""
     sides = [[tree for run in side for tree in run.call_trees] for side in (base, new)]
     return tuple(replace(one, place=_place(one, *sides)) for one in differences) if all(sides) else tuple(differences)
 

@@ -161,7 +161,7 @@ def check_base(evidence: Evidence, asks: ChangeClause) -> None:
     if case.baseline.pairing is not None and case.baseline.runs and asks.reference == "baseline":
         message = f"the base of a pair has no metric {key}"
         raise CannotJudge("no-baseline", message, "make pairs again once the base program writes it")
-    if any(_is_call(key.metric, view) for view in views):
+    if not any(evidence.base) and any(_is_call(key.metric, view) for view in views):
         message = f"the {asks.reference} made no such call: {key}"
         raise CannotJudge("no-baseline", message, find_calls(came=True))
     if any(evidence.base):

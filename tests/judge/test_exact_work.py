@@ -127,6 +127,8 @@ SINGLE = [
     (summary(min=0, max=0), ["syncs: 1 → 0"]),
     (summary("value", [4]), ["syncs: 1 → 4"]),
     (summary(min=2, max=3), None),
+    (summary(min=1.5, max=1.5), None),
+    (summary(min=-1, max=-1), None),
     (summary(min=2), None),
     (summary(max=2), None),
     (summary(mean=2), None),
@@ -137,7 +139,7 @@ SINGLE = [
 @pytest.mark.parametrize(("row", "expected"), SINGLE)
 def test_a_summary_counts_if_all_steps_are_alike(row: Series, expected: list[str] | None) -> None:
     if expected is None:
-        with pytest.raises(CannotJudge, match=r"^a new run has no work\.syncs, which the baseline has$"):
+        with pytest.raises(CannotJudge, match=r"^a new run has no whole count of work\.syncs for each step, which"):
             question(NO_MORE, [run_of(row)], [counted("syncs 1")])
     else:
         assert told(question(NO_MORE, [run_of(row)], [counted("syncs 1")])) == expected

@@ -72,6 +72,13 @@ ABSENT: list[tuple[str, list[Run], list[Run], dict[str, Any], str]] = [
         f"metric-absent: new.json has no metric time.a; the baseline has it. {LOST}",
     ),
     (
+        f"op.a {BASELINE}",
+        [run("op.a", "op.b")],
+        [run("op.a", "op.b"), run("op.b")],
+        {},
+        f"no-baseline: some runs of the baseline have no metric op.a. {ADD}",
+    ),
+    (
         f"kernel.a {BASELINE}",
         [run("kernel.a", "kernel.b", "op.c")],
         [run("kernel.b", "op.c")],

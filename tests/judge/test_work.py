@@ -129,6 +129,8 @@ def test_the_mean_does_not_hide_a_step_with_more(base: list[float], new: list[fl
 def test_of_several_runs_the_step_that_changed_most_is_told() -> None:
     found = verdict(NO_MORE, [run_of(kernels=[4] * 4)], [run_of(kernels=[1, 5]), run_of(kernels=[6, 1, 1])])
     assert found.message.startswith("a step has 2 more kernels (4 → 6)")
+    found = verdict(NO_MORE, [run_of(kernels=[1, 3]), run_of(kernels=[1, 3, 1])], [run_of(kernels=[2, 0, 3])])
+    assert found.message.startswith("a step has 1 more kernel (1 → 2)")  # of the longest base run
 
 
 def test_copies_of_a_new_kind_are_more_work() -> None:
