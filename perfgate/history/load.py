@@ -138,9 +138,10 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def approvals(store: Store, suite: str, environment: str) -> tuple[ApprovedLevel, ...]:
-    """Return the levels of an environment, oldest first. A stored run that cannot be read is left out.
+    """Return the levels of an environment, oldest first.
 
-    Each level is read from its first run. `perfgate baseline verify` finds files that were altered.
+    Each level is read from its first run, and left out if this cannot be read. `perfgate baseline verify` finds files
+    that were altered.
     """
     paths, _ = store.paths(f"{suite}/{environment}")
     firsts: dict[str, str] = {}
@@ -171,20 +172,24 @@ _COMPARED = 5
 
 def current_name(metric: str, renames: Mapping[str, str]) -> str:
     """Return the newest name of a metric, after any number of renames; in a circle of renames, each is used once."""
-    seen = {metric}
-    while (newer := renames.get(metric)) is not None and newer not in seen:
-        metric = newer
-        seen.add(metric)
-    return metric
+    return _names_of(metric, renames)[-1]
+
+
+def _names_of(metric: str, renames: Mapping[str, str]) -> list[str]:
+    """Return a name and the newer ones of the same metric, the newest last."""
+    names = [metric]
+    while (newer := renames.get(names[-1])) is not None and newer not in names:
+        names.append(newer)
+    return names
 
 
 def joined(history: StoredHistory, renames: Mapping[str, str]) -> StoredHistory:
-    """Return a history in which renamed metrics have one series. If a run has both names, the newer one counts."""
+    """Return a history in which renamed metrics have one series. If a run has several names, the newest one counts."""
     if not renames:
         return history
     columns: dict[tuple[SeriesName, str], HistoryColumn] = {}
-    # series with a newer name come first, so that their numbers count
-    for column in sorted(history.series, key=lambda one: one.name.key.metric in renames):
+    # series with a newer name come first, so that their numbers count: fewer renames follow
+    for column in sorted(history.series, key=lambda one: len(_names_of(one.name.key.metric, renames))):
         key = replace(column.name.key, metric=current_name(column.name.key.metric, renames))
         renamed = replace(column, name=replace(column.name, key=key))
         newer = columns.get((renamed.name, renamed.unit))
@@ -205,22 +210,24 @@ def _joined(newer: HistoryColumn, older: HistoryColumn) -> HistoryColumn:
 
 
 def proposals(series: Sequence[HistorySeries], runs: Sequence[HistoryRun]) -> Iterator[str]:
-    """Yield a note for each metric that ended where a similar one began, to propose a rename."""
+    """Yield a note for each metric that ended where a similar one with the same labels began, to propose a rename."""
     place = {run.id: i for i, run in enumerate(runs)}
     began = [one for one in series if one.runs and place[one.runs[0].id] > 0]
+    renamed: dict[tuple[str, str], None] = {}  # a set that keeps its order
     for ended in (one for one in series if one.runs and one.missing_since):
         last = place[ended.runs[-1].id]
         for new in began:
             if 0 < place[new.runs[0].id] - last <= _SOON and _is_similar(ended, new):
-                old, now = ended.name.key.metric, new.name.key.metric
-                yield (
-                    f"{old} ended where {now} began, with a similar value: if it was renamed, "
-                    f"write `renames: {{{old}: {now}}}` in the rules"
-                )
+                renamed[ended.name.key.metric, new.name.key.metric] = None
+    for old, now in renamed:
+        yield (
+            f"{old} ended where {now} began, with a similar value: if it was renamed, "
+            f"write `renames: {{{old}: {now}}}` in the rules"
+        )
 
 
 def _is_similar(ended: HistorySeries, new: HistorySeries) -> bool:
-    """Return whether two series have the same unit, statistic and rank, and similar values at the end and beginning."""
-    old_form, new_form = ((one.unit, one.name.statistic, one.name.rank) for one in (ended, new))
+    """Return whether two series have the same unit, labels, statistic and rank, and similar values there."""
+    old_form, new_form = ((one.unit, one.name.key.labels, one.name.statistic, one.name.rank) for one in (ended, new))
     before, after = median(ended.values[-_COMPARED:].tolist()), median(new.values[:_COMPARED].tolist())
     return old_form == new_form and before > 0 and 1 / _RATIO <= after / before <= _RATIO
