@@ -82,7 +82,7 @@ class ItemRunner(Struct):
 
     def run_pair(self, base: int, item: int, number: int) -> Path:
         """Run two items by turns; return the file of the pair. Raises NoTurns, ItemFailed and RunFailed."""
-        positions, began = {"base": base, "new": item}, time.monotonic()
+        positions = {"base": base, "new": item}
         sides = {}
         for name, position in positions.items():
             try:
@@ -94,6 +94,7 @@ class ItemRunner(Struct):
         top, program = self.folder / "runs" / f"{number:03d}", self.program
         times = program.hook_timeout, program.timeout
         self.started += len(sides)
+        began = time.monotonic()  # the builds have times of their own
         try:
             found = steps_by_turns(self.listener, top, sides, number, program.results, times)
             path = top / "pair.json"
