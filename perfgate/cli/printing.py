@@ -43,7 +43,7 @@ def tell(message: str) -> None:
 
 
 def complain(problems: Sequence[Problem]) -> int:
-    """Print problems to stderr; return the exit code that they cause."""
+    """Print problems to stderr; return 3 if there are any, also for warnings, or else 0."""
     for problem in problems:
         tell(str(problem))
     return NOT_JUDGED if problems else 0
@@ -59,9 +59,10 @@ class Screen:
 
 
 def screen() -> Screen:
-    """Return what stdout can show. The width is between 60 and 200 columns, and 100 without a terminal.
+    """Return what stdout can show. The width is COLUMNS or the terminal's, between 60 and 200; without both it is 100.
 
-    NO_COLOR (https://no-color.org) wins over FORCE_COLOR (https://force-color.org), and both win over the terminal.
+    NO_COLOR (https://no-color.org) wins over FORCE_COLOR (https://force-color.org), and both win over the terminal;
+    FORCE_COLOR=0 has no effect.
     """
     import shutil
 

@@ -29,8 +29,9 @@ class _Terminated(BaseException):
 def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[None]:
     """Write reports of the error if the block ends with one. A report that the block has already written is kept.
 
-    `outputs`: the file of each format by its name; `-` is standard output. `inputs`: the files and folders that the
-    command reads, which no report replaces. Raises Refused, before the block, for a report that cannot be written.
+    `outputs`: the file of each format by its name; `-` is standard output, which gets no report of an error. `inputs`:
+    the files and folders that the command reads, which no report replaces. Raises Refused, before the block, for a
+    report that cannot be written.
     """
     faults = output_faults(outputs, inputs)
     files = {name: path for name, path in outputs.items() if name not in faults and _keeps_a_report(path)}

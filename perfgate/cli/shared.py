@@ -30,7 +30,7 @@ def files(context: click.Context, parameter: click.Parameter, incomplete: str) -
 
 
 def rules_and_metrics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the ids of the rules and their metrics; nothing if the rules cannot be read."""
+    """Return ids and metrics of the rules that begin so; nothing if they cannot be read."""
     from click.shell_completion import CompletionItem
 
     from perfgate.rules.load import readable_rulesets
@@ -42,7 +42,7 @@ def rules_and_metrics(context: click.Context, parameter: click.Parameter, incomp
         given = WORKING_TREE.rule_files(context.params.get("rules") or ("rules",))
         found = [rule for ruleset in readable_rulesets(given, limits()) for rule in ruleset.rules]
         names = {name for rule in found for name in (rule.name, rule.sentence.subject_text)}
-        # A shell would split a name with blanks into several words.
+        # Only names that need no quotes: a shell would split one with blanks into several words.
         words = (name for name in sorted(names) if shlex.quote(name) == name)
         return [CompletionItem(name) for name in words if name.startswith(incomplete)]
     return []
@@ -246,7 +246,7 @@ class Publication(Struct, frozen=True):
 
     @contextmanager
     def replaced_if_refused(self, inputs: Sequence[str]) -> Iterator[None]:
-        """Write reports of the error if the block ends with one: an old report must not look like the new one.
+        """Write report files of the error if the block ends with one: an old one must not look like the new one.
 
         Raises Refused, before the block runs, if a report cannot be written, or would replace an input.
         """

@@ -182,7 +182,7 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
 
 
 def _search_inside(task: BisectTask, items: SearchedRange, report: BisectReport) -> BisectReport:
-    """If a report found a merge, search its commits, and the commits of a merge among them; return the last answer."""
+    """If a report found a merge, search its commits, and so on; return the last answer that found one."""
     if report.outcome != "found" or len(report.blamed) != 1 or not report.suspects[0].item.is_merge:
         return report
     merge = items.commits[report.blamed[0]]

@@ -136,7 +136,7 @@ def _estimates(parts: AnswerParts) -> tuple[ItemEstimate, ...]:
 
 
 def _estimate(parts: AnswerParts, position: int, stored: Sequence[StoredMeasurement]) -> ItemEstimate:
-    """Return the mean of the logarithms of an item's measurements, without drift; its interval needs a posterior."""
+    """Return the geometric mean of an item's measurements; a posterior takes out drift and gives an interval."""
     name, posterior = parts.items.names[position], parts.result.posterior
     why = next((one.skipped for one in stored if one.skipped is not None), None)
     made = [one for one in stored if one.skipped is None]
@@ -264,7 +264,7 @@ def _options(parts: AnswerParts, begin: int, end: int, suffix: str) -> str:
 
 
 def _cause_notes(parts: AnswerParts, neighbours: Neighbours | None, causes: CauseReport | None) -> tuple[str, ...]:
-    """Return how often the two neighbours were measured for the cause, or that their traces show no cause."""
+    """Return how often pairs of the two neighbours were measured for the cause, and if their traces show none."""
     if neighbours is None or causes is None:
         return ()
     both = f"{parts.name(neighbours.bad)} and {parts.name(neighbours.good)}, the one before it"

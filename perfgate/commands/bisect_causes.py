@@ -32,7 +32,7 @@ class Neighbours(Struct, frozen=True):
     folder: BisectFolder
     good: int
     bad: int
-    #: True if no item between the first and the good one changed the metric.
+    #: True if another change is improbable, so the first item has the level of the good one.
     is_alone: bool
 
     @classmethod

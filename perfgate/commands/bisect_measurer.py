@@ -102,8 +102,8 @@ class ItemMeasurer(Struct):
     def model(self) -> Model:
         """Return the prior knowledge of a search: the noise of stored runs or the default, and the levels of the ends.
 
-        Stored runs have the same metric, statistic and environment. Those of the baseline only count if the user named
-        a rule. Levels are not used for pairs, whose values are ratios.
+        Stored runs have the same metric, statistic and environment. Those of the baseline only count if the request
+        has a rule. Levels are not used for pairs, whose values are ratios.
         """
         assert self.facts is not None
         options, ruleset, items, runs = self.task.request.options, self.task.ruleset, self.items, self.runs
@@ -153,7 +153,7 @@ class ItemMeasurer(Struct):
     def measure_neighbours(self, result: SearchResult) -> bool:
         """Measure the item that was found and the one before it once more, if that may name the cause.
 
-        Return False if nothing was measured: nothing is missing, or runs or time are used up. Raises Stopped.
+        Return False if nothing is missing, if runs or time are used up, or if a measurement failed. Raises Stopped.
         """
         neighbours = Neighbours.of(self.folder, result)
         if neighbours is None or self.facts is None or not neighbours.needs_more(self.facts):

@@ -76,7 +76,7 @@ class BisectRequest(Struct, frozen=True):
         return ItemProgram(self.command, build, self.results, *seconds, format, ruleset.mappings, self.env)
 
     def check(self) -> None:
-        """Raise UsageError for options that contradict each other."""
+        """Raise UsageError for options that are missing, or contradict each other."""
         if not self.command:
             raise click.UsageError(NO_COMMAND)
         if self.event is not None:

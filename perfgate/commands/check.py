@@ -191,7 +191,7 @@ def _case(
 def _judged(
     prepared: preparing.Prepared, case: Case, loaded: LoadedBaseline
 ) -> tuple[Case, tuple[Verdict, ...], list[Problem], ReportDetails]:
-    """Return the case with what is known from its history, its verdicts, warnings, and the runs behind the verdicts."""
+    """Return the case with what is known from its history, its verdicts, problems, and the runs behind the verdicts."""
     with_details, noticed = prepared.request.with_details, list[Problem]()
     if with_details:
         from perfgate.commands.report_details import collected, levels, past_runs

@@ -170,7 +170,7 @@ def _compared(
     unpaired: Sequence[Problem] = (),
     ruleset: Ruleset = _NO_RULES,
 ) -> Report:
-    """Return the report about all metrics that both sides have, each with a rule that `asks` for no change.
+    """Return the report about the metrics that all runs have, each with a rule that `asks`; one rule is about all work.
 
     `unpaired`: the problems of pairs. `ruleset`: without rules, but with mappings and conditions.
     """

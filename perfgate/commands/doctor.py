@@ -50,7 +50,8 @@ Tell = Callable[[str], None]
 def qualify(baselines: str, tell: Tell, *, renew: bool) -> QualificationReport:
     """Measure this machine, compare it with earlier figures, and keep the new ones if they agree. Raises Refused.
 
-    `baselines`: the store that keeps them. `renew`: keep them in any case, because the machine was changed.
+    `baselines`: the store that keeps them. `renew`: keep them also if they differ, because the machine was changed.
+    Nothing is kept if other programs disturb.
     """
     store, before, notes = open_store(baselines), machine_facts()[0], list[str]()
     nvml = load_nvml() if "gpu" in before else None

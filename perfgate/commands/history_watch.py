@@ -210,7 +210,7 @@ class TicketDesk:
         return ticket.url
 
     def comment(self, number: int, text: str) -> None:
-        """Comment on a ticket, unless its last comment is the same. Raises Refused.
+        """Comment on a ticket, unless the last own comment is the same. Raises Refused.
 
         Of two jobs that comment at once, the second one then sees the comment of the first, and deletes its own.
         """

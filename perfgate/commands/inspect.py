@@ -252,7 +252,7 @@ class Timing(Struct, frozen=True):
 
 
 def times_of_readers(options: CommandOptions) -> list[Timing]:
-    """Return the time of each reader, the slowest first. Raises Refused for an input that cannot be read twice."""
+    """Return the times of each reader, the longest `read` first. Raises Refused for input that cannot be read twice."""
     mappings = read_mapping_files(options.rules).mappings
     timings: dict[str, Timing] = {}
     for path in options.runs:

@@ -139,8 +139,8 @@ def history_of(source: PolicySource, baselines: str, place: str) -> ReadHistory 
 def read_new(prepared: Prepared, paths: Sequence[str], earlier: list[RunsOfPath] | None = None) -> tuple[Run, ...]:
     """Read the new runs. `earlier`: the runs of the first paths, from an earlier look; those of the others are added.
 
-    Traces are read with their calls if a cause is wanted, or if a rule compares them with stored runs. Values that no
-    rule needs are left out, but not of own pairs, which are small.
+    Traces are read with their calls if a cause is wanted, or if a rule compares them with stored runs. Of several
+    files, values that no rule needs are left out, but not of own pairs, which are small.
     """
     options, ruleset = prepared.request.options, prepared.ruleset
     asked = [clause.asks for rule in ruleset.rules for clause in rule.clauses]
@@ -227,7 +227,9 @@ def coverage_of(runs: Sequence[Run], policy: UnreadPolicy = "warn") -> tuple[Cov
 
 
 def reading_problems(runs: Sequence[Run], is_named: Callable[[Key], bool]) -> list[Problem]:
-    """Return the problems of reading, one for each series. `is_named`: for other series, errors become warnings.
+    """Return the problems of reading, one for each file, severity, and series or message.
+
+    `is_named`: for other series, errors become warnings.
 
     A warning that several runs of one file have is reported once for the file.
     """

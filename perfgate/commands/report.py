@@ -60,8 +60,8 @@ def command(
 def merged(paths: Sequence[str], expect: int | None = None) -> Report:
     """Return the report of a file, or the reports of several files as one with the worst exit code.
 
-    A file without a report, or a number of reports other than `expect`, gives exit 3. Raises Refused for a report that
-    is given twice.
+    A file without a report, or a number of reports other than `expect`, gives exit 3, unless a report gives 1, 2 or 4.
+    Raises Refused for a report that is given twice.
     """
     refuse_twice(paths)
     stored: list[_NamedReport] = []

@@ -32,7 +32,7 @@ def causes_of(
     *,
     paired: bool = False,
 ) -> CauseReport | None:
-    """Return the causes of the change, with the verdicts that each explains; None if both sides have no trees to align.
+    """Return the causes of the change, with the verdicts that each explains; None if a side has no trees to align.
 
     `components`: the metrics in the derived metrics of verdicts. `metrics`: those that changed without a rule.
     `paired`: run i of both sides took its steps by turns; stalled steps stay then. A `partial` base run, whose other
@@ -118,7 +118,7 @@ def merged_facts(environments: Iterable[Mapping[str, Fact]]) -> dict[str, Fact]:
 
 
 def past_runs(loaded: LoadedBaseline) -> tuple[Run, ...]:
-    """Return the stored runs that new ones are not compared with, oldest first."""
+    """Return the newest 50 of the stored runs that new ones are not compared with, oldest first."""
     compared = {run.source for run in loaded.baseline.runs}
     stored = sorted((run for runs in loaded.history.levels.values() for run in runs), key=lambda run: run.age)
     older = [run for run in stored if run.path not in compared]
@@ -126,7 +126,7 @@ def past_runs(loaded: LoadedBaseline) -> tuple[Run, ...]:
 
 
 def levels(loaded: LoadedBaseline) -> tuple[LevelDetails, ...]:
-    """Return the approvals of the stored levels, oldest first."""
+    """Return the approvals of the newest 50 stored levels, oldest first."""
     place = loaded.baseline.place or ""
     found = []
     for name, runs in list(loaded.history.levels.items())[-MOST_PAST:]:

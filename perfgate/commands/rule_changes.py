@@ -111,7 +111,7 @@ def _read(store: Store, path: str) -> bytes | None:
 
 
 def _added(own: Store, paths: Sequence[str]) -> list[PolicyChange]:
-    """Return a change for each level with stored files that the ref lacks: they were not approved on the base."""
+    """Return a change for each folder (a level, ...) with stored files that the ref lacks, so not approved there."""
     groups: dict[str, list[str]] = {}
     for path in paths:
         groups.setdefault(path.rpartition("/")[0], []).append(path)

@@ -34,7 +34,7 @@ from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.surroundings import today
 
-#: The number of every separate run: a program may choose its input by it, and all runs need the same.
+#: The number of every run but those of pairs: a program may choose its input by it, and all runs need the same.
 _NUMBER = 1
 #: The most rounds: more runs hardly improve the estimate of the noise.
 _MOST_ROUNDS = 12
@@ -60,7 +60,7 @@ class CommandPlan(Struct, frozen=True):
         return ProgramSide(self.words, environment=self.environment, cpus=None if cpu is None else frozenset({cpu}))
 
     def read(self, path: Path) -> list[Run]:
-        """Return the run at a path."""
+        """Return the first run at a path, in a list."""
         return list(read_runs([str(path)], mappings=self.mappings)[:1])
 
 
@@ -72,7 +72,7 @@ class CommandRuns(Struct):
     pinned: list[Run] = field(default_factory=list)
     base: list[Run] = field(default_factory=list)
     new: list[Run] = field(default_factory=list)
-    #: The time and the CPU time of the separate commands, by metric, in s.
+    #: The costs of the separate commands by metric: time and CPU time in s, and counts of the CPU if it shows them.
     costs: dict[str, list[float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -122,7 +122,7 @@ def measure_command(plan: CommandPlan, folder: Path, cpu: int | None) -> Command
 
 
 def _rounds(plan: CommandPlan, took: float, found: CommandRuns) -> int:
-    """Return the number of rounds that fit into the time; `took` is the time of the first run in s.
+    """Return the number of rounds that fit into the time, at most 12; `took` is the time of the first run in s.
 
     If too few full rounds fit, rounds have separate runs only, and a note says so. Raises RunFailed if too few of these
     fit.
@@ -139,7 +139,7 @@ def _rounds(plan: CommandPlan, took: float, found: CommandRuns) -> int:
 
 
 def _separate(plan: CommandPlan, folder: Path, found: CommandRuns, number: int) -> None:
-    """Make one separate run, and keep its time and CPU time."""
+    """Make one separate run, and keep its costs."""
 
     def note(metric: str, value: float, unit: str) -> None:
         found.costs.setdefault(metric, []).append(value)
@@ -153,7 +153,7 @@ def _one(
     side: ProgramSide,
     note: Callable[[str, float, str], None] = lambda metric, value, unit: None,
 ) -> list[Run]:
-    """Run the command once; return its run, or nothing if it writes and prints nothing that can be read."""
+    """Run the command once; return its run, or nothing if it writes and prints nothing."""
     with new_run(path, side, _NUMBER, plan.results) as run:
         with command_cost(note):
             finish(run.start(), plan.timeout)
@@ -164,7 +164,7 @@ def _one(
 
 
 def _values(runs: Sequence[Run], metric: str, labels: Mapping[str, str] | None, statistic: str | None) -> list[float]:
-    """Return the statistic of each run, the mean over its ranks; empty if a run lacks it."""
+    """Return the statistic of each run, the mean over its series (as of ranks); empty if a run lacks it."""
     found = []
     for run in runs:
         wanted = (labels or {}).items()
@@ -181,7 +181,7 @@ _QUIET = ("memory", "bytes", "count", "instructions", "flops", "loss", "accuracy
 
 
 def _change_rules(ruleset: Ruleset) -> list[tuple[Rule, ChangeClause]]:
-    """Return the rules that compare with stored runs by a relative tolerance, each with its clause."""
+    """Return each clause that compares with stored runs by a relative tolerance, after its rule."""
     return [
         (rule, clause.asks)
         for rule in ruleset.rules
@@ -191,7 +191,7 @@ def _change_rules(ruleset: Ruleset) -> list[tuple[Rule, ChangeClause]]:
 
 
 def needs_of_loads(ruleset: Ruleset, loads: Sequence[MeasuredLoad]) -> Iterator[RuleNeed]:
-    """Yield the floor that each rule needs, and that of the quietest known load."""
+    """Yield the floor that each rule about a change needs, and that of the quietest known load."""
     known = [(floor.noise, load) for load in loads if (floor := load.floor("separate")) is not None]
     if not known:
         return
@@ -204,7 +204,7 @@ def needs_of_loads(ruleset: Ruleset, loads: Sequence[MeasuredLoad]) -> Iterator[
 
 
 def needs_of_command(ruleset: Ruleset, runs: CommandRuns) -> Iterator[RuleNeed]:
-    """Yield the floor that each rule needs, and the floor that its metric has in the runs of the command."""
+    """Yield the floor that each rule about a change needs, and that of its metric in the runs of the command."""
     rules = {rule.name: rule for rule in ruleset.rules}
     asked = {rule.name for rule, _ in _change_rules(ruleset)}
     for plan in plans(Case(ruleset, new=(), baseline=Baseline(runs=tuple(runs.separate)), today=today())):

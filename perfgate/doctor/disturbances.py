@@ -1,7 +1,7 @@
 """Conditions of this machine that make runs differ, from the files of the Linux kernel.
 
-Counters are read in snapshots. Two snapshots while perfgate measured nothing show the CPU time of other programs; the
-first and the last one show the stolen and throttled time, and the heat, of the whole examination.
+Counters are read in snapshots. Two snapshots while perfgate measured nothing show the CPU time and the waiting of other
+programs; the first and the last one show the stolen and throttled time, and the heat, of the whole examination.
 
 Sources beside those of `perfgate.machine.linux`: Documentation/admin-guide/pm/intel_pstate.rst and cpufreq.rst for
 governor and turbo; Documentation/ABI/testing/sysfs-devices-system-cpu for SMT and thermal_throttle; cgroup-v2.rst for
@@ -24,7 +24,7 @@ from perfgate.core.wording import listed, plural
 from perfgate.machine.gpus import load_nvml
 from perfgate.machine.linux import cgroup_cpu, cpu_stat_files, pressure, reading
 
-#: Other programs, steal, throttling and waiting disturb from this share of the processors, or of the time, on.
+#: Other programs, steal, throttling and waiting disturb beyond this share of the processors, or of the time.
 _DISTURBS = 0.02
 #: A process is named if it used at least this share of a processor; at most this many are named.
 _NAMED, _MOST_NAMED = 0.05, 3
@@ -32,7 +32,7 @@ _SYSTEM = "sys/devices/system/cpu"
 
 
 class Snapshot(Struct, frozen=True):
-    """Counters of the machine at one time, in s; None if the system does not have one."""
+    """Counters of the machine at one time, in s; None, no entry or 0 (`stolen`) if the system does not have one."""
 
     #: The time of a clock that never goes back.
     seconds: float
@@ -44,6 +44,7 @@ class Snapshot(Struct, frozen=True):
     waited: float | None
     #: The time in which the control group was stopped by its CPU limit.
     throttled: float | None
+    #: How often heat slowed the processors down, a count.
     heat_events: int | None
     #: By process: its CPU time and its name.
     processes: Mapping[int, tuple[float, str]]
@@ -66,7 +67,7 @@ def snapshot(root: Path, seconds: float) -> Snapshot:
 
 
 def quietest_cpu(before: Snapshot, after: Snapshot, allowed: Collection[int]) -> int | None:
-    """Return the allowed processor that was used least between two snapshots, the last of equal ones."""
+    """Return the allowed processor that was used least between two snapshots, the last of equal ones; or None."""
     # The last one, because the system itself prefers the first processors.
     known = [cpu for cpu in sorted(allowed) if cpu in before.busy and cpu in after.busy]
     return min(reversed(known), key=lambda cpu: after.busy[cpu] - before.busy[cpu], default=None)
@@ -252,7 +253,7 @@ _HELD = {1 << 2: "the power cap", 1 << 3: "the hardware", 1 << 5: "heat", 1 << 6
 
 
 def examine_cards(nvml: Any = None) -> list[Disturbance]:
-    """Return the disturbances of each GPU before anything is measured; empty without GPUs or NVML.
+    """Return the conditions of each GPU now, or that NVML failed; empty without GPUs or NVML.
 
     `nvml`: the module `pynvml`, or a stand-in.
     """
@@ -288,7 +289,7 @@ def _card(nvml: Any, number: int) -> list[Disturbance]:
 
 
 def nvml_answer(nvml: Any, function: str, *given: Any) -> Any:
-    """Return the answer of a function of NVML; None if the library or the board does not have it."""
+    """Return the answer of a function of NVML; None without NVML or the function, or if NVML refuses it."""
     try:
         return getattr(nvml, function)(*given) if nvml is not None else None
     except (nvml.NVMLError, AttributeError, TypeError):

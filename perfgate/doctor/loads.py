@@ -51,7 +51,7 @@ def floors_of(
     cpu_times: Sequence[float],
     pairs: tuple[Sequence[float], Sequence[float]],
 ) -> tuple[Floor, ...]:
-    """Return the floors of all ways that were measured often enough."""
+    """Return the floors of all ways that were measured often enough, and with values above 0."""
     found = (
         floor_of_runs("separate", separate),
         floor_of_runs("pinned", pinned),
@@ -138,7 +138,7 @@ class _LoadTimes(Struct):
 
 
 def measure_loads(seconds: float, cpu: int | None, clock: Callable[[], float] = time.monotonic) -> list[MeasuredLoad]:
-    """Return the floors of the known loads, measured for about this long. Raises OSError.
+    """Return the floors of the known loads, measured for about this long, in 4 to 24 rounds. Raises OSError.
 
     Every round has each load in each way, so that the other programs on the machine disturb all ways alike.
 

@@ -39,7 +39,7 @@ _SM = 1
 
 
 def measure(probes: Sequence[Round], seconds: float, clock: Callable[[], float] = monotonic) -> dict[str, Figure]:
-    """Return the median of each figure over the rounds that fit into the time. Raises the errors of probes."""
+    """Return the median of each figure over the rounds that fit into the time, or three. Raises errors of probes."""
     found = defaultdict[str, list[Figure]](list)
     began, rounds = clock(), 0
     while rounds < _FEWEST or clock() - began < seconds * rounds / (rounds + 1):  # one more round of this length fits
@@ -52,7 +52,7 @@ def measure(probes: Sequence[Round], seconds: float, clock: Callable[[], float] 
 
 @contextmanager
 def host_probe(cpus: Collection[int]) -> Iterator[Round]:
-    """Start each known load on each of `cpus`, or once if they are unknown; the `with` block gets the host's probe."""
+    """Start each known load on each of `cpus` (the first 32), or once if there are none; yield the host's probe."""
     chosen: list[set[int] | None] = [{cpu} for cpu in sorted(cpus)[:_MOST_PROCESSES]]
     with ExitStack() as stack:
         loops, copies = (
