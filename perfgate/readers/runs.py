@@ -22,7 +22,7 @@ from perfgate.readers.coverage import JsonSource
 from perfgate.readers.digit_runs import Floats
 from perfgate.readers.line_blocks import rank_in_name
 from perfgate.readers.text import InputFile
-from perfgate.readers.unlabelled import as_sweep, differences, mixed, unlabelled_fields
+from perfgate.readers.unlabelled import OF_LOAD, as_sweep, differences, mixed, unlabelled_fields
 
 #: How many starts of runs a message names.
 _STARTS_NAMED = 20
@@ -54,7 +54,7 @@ class Runs(Generic[AnyBuilder]):
     def count(self, counter: str, value: int, line: int, fraction: float = 1.0) -> None:
         """Take a printed step counter: below `fraction` of its last value it begins a new run, with the same facts.
 
-        `fraction`: below 1 if ranks that are some steps apart print the counter.
+        A run without measurements goes on. `fraction`: below 1 if ranks that are some steps apart print the counter.
         """
         if value < self._counters.get(counter, 0) * fraction and self.run.has_measured:
             facts = self.run.facts
@@ -117,10 +117,10 @@ class RecordRuns:
     def run_of(
         self, record: Hashable, json: JsonSource | None = None, fields: Mapping[str, Any] | None = None
     ) -> RunBuilder:
-        """Return the run that this record belongs to. A record that cannot be read (None) gets its own run.
+        """Return the run that this record belongs to. A record that cannot be read (None) begins a new run.
 
-        Records with equal conditions may still differ in `fields` that may be conditions, or in a text by the heading
-        above them: then the later one is an error. `json`: the document that the record is in.
+        Records with equal conditions may still differ from the first of them in `fields` that may be conditions, or in
+        a text by the heading above them: then the later one is an error. `json`: the document that the record is in.
         """
         run = self._run_of(record, json)
         labels = self._file.source.conditions  # the names that the rule files add
@@ -135,7 +135,7 @@ class RecordRuns:
             if problem.message not in {one.message for one in run.problems}:
                 run.report(problem.severity, problem.message, None)
         # runs of other files are compared by these fields (`with_mixed_refused`): in a sweep, load by load
-        about = f" with {record}" if len(self._first) > 1 else ""
+        about = f"{OF_LOAD}{record}" if record else ""
         run.unlabelled |= {f"{name}{about}": value for name, value in own.items()}
         return run
 
@@ -186,8 +186,8 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
     """Return one run from the files of a directory, for example one file per rank.
 
     Series that occur in several files get the label rank from the file names. If a name has no rank, the first series
-    counts and the others are errors. A folder of several whole runs is one error, and has no series. A file with
-    several runs is an error, too: it is not known which of them the other files belong to.
+    counts and the others are errors (warnings, in a trace beside other files). A folder of several whole runs is one
+    error, and has no series. A file with several runs is an error: which of them do the other files belong to?
     """
     problems = [problem for run in runs for problem in run.problems]
     parts = {run.source for run in runs if run.part is not None}

@@ -62,6 +62,8 @@ def is_unmeasured(name: str, beside: str = "", *, is_field: bool = True) -> bool
 _DEEPEST, _MOST, _LONGEST = 3, 200, 80
 #: The name of the heading above a result, among the unlabelled fields.
 HEADING = "heading"
+#: Between the name of an unlabelled field and the conditions of its record, in a file of records.
+OF_LOAD = " with "
 #: Names of what differs from run to run without changing the load, or belongs to the machine.
 _NO_CONDITION = re.compile(
     r"(?:\w+_)?(?:date|time|timestamp|ts|id|ids|uuid|run|runs|job|trial|experiment|name|title|label|description|comment|notes?"
@@ -110,7 +112,8 @@ def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 def with_mixed_refused(runs: Sequence[Run]) -> tuple[Run, ...]:
     """Return runs that are given as repetitions, with an error for the first that differs in an unlabelled field.
 
-    Runs without a common series have different loads. Headings only distinguish the results of one file.
+    A run is compared with the first that has one of its series. Runs without a common series have different loads.
+    Headings only distinguish the results of one file.
     """
     first: dict[tuple[str, Key], Run] = {}  # the first run with each series
     for at, run in enumerate(runs if len(runs) > 1 else ()):
@@ -127,10 +130,12 @@ def _mixed_with(other: Run, run: Run) -> Problem | None:
     """Return the error if a run differs from a run before, in a field other than the heading; None if it does not."""
     if other.source == run.source:
         return None  # the reader has compared the runs of one file
-    names = [name for name in differences(other.unlabelled, run.unlabelled) if name != HEADING]
+    different = differences(other.unlabelled, run.unlabelled)
+    names = [name for name in different if name.partition(OF_LOAD)[0] != HEADING]
     if not names:
         return None
-    return mixed(names[0], other.unlabelled[names[0]], run.unlabelled[names[0]], other.name, run.source)
+    name = names[0]
+    return mixed(name.partition(OF_LOAD)[0], other.unlabelled[name], run.unlabelled[name], other.name, run.source)
 
 
 def mixed(name: str, before: str, here: str, where: str, source: str, line: int | None = None) -> Problem:
@@ -175,7 +180,7 @@ def _condition_names(runs: Sequence[Run], more: Collection[str]) -> list[str]:
 
 
 def with_labels(run: Run, labels: Mapping[str, str]) -> Run:
-    """Return a run with these labels of all its series; they are no longer among its unlabelled fields."""
+    """Return a run with these labels of all its series that lack them; they are no longer unlabelled fields."""
 
     def own(key: Key) -> Key:
         return Key.of(key.metric, **{**labels, **dict(key.labels)})

@@ -54,6 +54,24 @@ def both(first: dict[str, object], second: dict[str, object]) -> list[str]:
     return [message for run in with_mixed_refused(runs) for message in errors(run)]
 
 
+def test_fields_of_sweeps_are_compared_load_by_load():
+    loads = [VLLM | {"max_concurrency": load, "routing": routing} for load, routing in ((8, "rr"), (16, "aware"))]
+    other = [*loads[:1], loads[1] | {"routing": "random"}]
+    texts = ["".join(json.dumps(one) + "\n" for one in made) for made in (loads, loads[::-1], other)]
+    runs = [run for name, text in zip("abc", texts, strict=True) for run in read(Source(name, [text.encode()]))]
+    assert [errors(run) for run in with_mixed_refused(runs[:2])] == [[], []]
+    (message,) = [message for run in with_mixed_refused(runs) for message in errors(run)]
+    assert "routing is random here and aware in" in message
+    assert "`conditions: [routing]`" in message
+
+
+def test_headings_of_sweeps_distinguish_no_files():
+    table = "| model | backend | test | t/s |\n| --- | --- | --: | --: |\n"
+    rows = "".join(f"| llama 7B | CUDA | {test} | 700 ± 1.0 |\n" for test in ("pp512", "tg128"))
+    runs = [run for name in "ab" for run in read(Source(name, [f"## {name}\n{table}{rows}".encode()]))]
+    assert [errors(run) for run in with_mixed_refused(runs)] == [[], []]
+
+
 @pytest.mark.parametrize("name", HARMLESS)
 def test_what_differs_between_repetitions(name):
     one, other = HARMLESS[name]
