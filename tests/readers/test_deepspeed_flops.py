@@ -77,6 +77,11 @@ def test_values_that_cannot_be_true_are_refused(text, why):
     assert why in problem.message
 
 
+@pytest.mark.parametrize("text", ["2.5e5 us", "2.5E5 us"])
+def test_numbers_with_an_exponent_are_read(text):
+    assert values_of(run_of(TITLE.format(3) + NEW.replace("0.25 s", text)))["flops_profiler.forward_latency"] == [0.25]
+
+
 def test_lines_like_these_mean_nothing_without_the_title():
     run = run_of("[Rank 0] time (ms) | fwd: 1.00\n" + NEW)
     assert values_of(run) == {'forward{rank="0"}': [0.001]}

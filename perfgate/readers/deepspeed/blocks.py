@@ -260,7 +260,7 @@ class FlopsSummary:
         column = run.column(key, unit, 1.0, found[1])
         # the power is appended to the digits, so the number is exact
         run.file.coverage.mark(None, number, float(text))
-        column.values.append(float(text) * 10.0**power if "e" in text else float(f"{text}e{power}"))
+        column.values.append(float(text) * 10.0**power if "e" in text.lower() else float(f"{text}e{power}"))
         column.steps.append(self._step)
 
 
