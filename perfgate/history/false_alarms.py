@@ -1,7 +1,7 @@
 """Judge remembered runs by a rule, and count its false alarms; from these, a quarantine of the rule is proposed.
 
 Within a level of a metric nothing changed, so a red verdict there is a false alarm. From the sixth run of a level on,
-each run is judged alone against the runs before it, at most ten, as `check` judges one new run. Red runs in a row count
+each run is judged alone: against a limit, or against the runs before it, at most ten. Red runs in a row count
 as one alarm: they may be a real change that was taken back before it made a level.
 """
 
@@ -21,7 +21,7 @@ from perfgate.history.store import HistoryColumn, is_exact
 from perfgate.judge.decide.change import judge_runs
 from perfgate.judge.terms import ChangeTerms, LimitTerms
 from perfgate.rules.ruleset import Rule
-from perfgate.rules.syntax.sentence import ChangeClause, LimitClause, WorkClause
+from perfgate.rules.syntax.sentence import ChangeClause, LimitClause
 from perfgate.stats.change_points import find_change_points
 from perfgate.stats.distributions import normal_quantile
 from perfgate.stats.statistics import RunMeasure
@@ -35,8 +35,9 @@ _BASE_RUNS = 10
 def false_alarms(rule: Rule, column: HistoryColumn, rows: Sequence[int]) -> tuple[int, int]:
     """Return the number of false alarms of a rule about a series, and the number of runs that were judged.
 
-    `rows`: the positions in the column of the runs that count, oldest first. (0, 0) if the noise, which is relative,
-    cannot be known, because a value is not positive.
+    `rows`: the positions in the column of the runs that count, oldest first. A level whose judged runs are mostly red
+    does not count. (0, 0) if no clause of the rule can be replayed, or if the noise, which is relative, cannot be
+    known, because a value is not positive.
     """
     values, errors = column.values[rows], column.errors[rows]
     if not len(values) or not np.isfinite(values).all() or values.min() <= 0:
@@ -62,9 +63,14 @@ def _red_runs(
     rule: Rule, column: HistoryColumn, level: Sequence[RunMeasure], prior: tuple[float, float] | None
 ) -> list[bool]:
     """Return for each judged run of a level whether any clause of the rule is red."""
-    # exact work is not replayed: a history has one number of a metric, not its counts on each rank
-    asked = [clause.asks for clause in rule.clauses if not isinstance(clause.asks, WorkClause)]
-    clauses = [_red(rule, asks, column, level, prior) for asks in asked]
+    # exact work is not replayed, because a history has one number of a metric, not its counts on each rank; nor is a
+    # comparison with the anchor or with other ranks
+    replayed = [
+        asks
+        for asks in (clause.asks for clause in rule.clauses)
+        if isinstance(asks, LimitClause) or (isinstance(asks, ChangeClause) and asks.reference == "baseline")
+    ]
+    clauses = [_red(rule, asks, column, level, prior) for asks in replayed]
     return [any(of_run) for of_run in zip(*clauses, strict=True)]
 
 
@@ -87,8 +93,7 @@ def _red(
     terms = _terms(rule, asks, column, prior)
     for i in range(RUNS_THAT_SHOW_NOISE, len(level)):
         base = level[max(i - _BASE_RUNS, 0) : i]
-        # a comparison with the anchor or with other ranks is not replayed
-        yield asks.reference == "baseline" and judge_runs(base, [level[i]], terms).outcome == "fail"
+        yield judge_runs(base, [level[i]], terms).outcome == "fail"
 
 
 def _terms(rule: Rule, asks: ChangeClause, column: HistoryColumn, prior: tuple[float, float] | None) -> ChangeTerms:
