@@ -272,6 +272,15 @@ def test_the_work_of_a_step_follows_its_calls(tmp_path):
     assert series[0].steps.tolist() == [7, 8]
 
 
+def test_the_device_of_another_process_does_not_count_under_a_call_with_the_same_number(tmp_path):
+    """CUPTI numbers the calls of each process. The id of a process is that of its threads, with bits of the machine."""
+    columns = [f"ALTER TABLE CUPTI_ACTIVITY_KIND_{name} ADD globalPid INTEGER;" for name in ("KERNEL", "MEMCPY")]
+    known = [f"UPDATE CUPTI_ACTIVITY_KIND_{name} SET globalPid = 16777216;" for name in ("KERNEL", "MEMCPY")]
+    other = """INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (180, 185, 0, 4, 1, 9, 9, 9, 33554432);
+        INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (190, 195, 0, 4, 64, 2, 33554432);"""
+    assert work(tmp_path, STEPS, *columns, *known, other) == work(tmp_path, STEPS)
+
+
 ABSENT = {
     "no steps": ("DELETE FROM NVTX_EVENTS;", 0, []),
     "graphs as a whole": ("CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start, end);", 4, ["--cuda-graph-trace=node"]),

@@ -1,8 +1,8 @@
 """The steps of an Nsight Systems export, if NVTX ranges mark them: `step 12`, `iteration_12`, `ProfilerStep#12`.
 
 The rows of an export become the tables of a torch trace, so `step.*` (of these ranges), `gpu.*`, `work.*` and the call
-tree are those of `torch_trace` (in the mode `corrected`, see `breakdown` there). A step range inside another one does
-not count. The work of a device belongs to the call of the runtime with its `correlationId`.
+tree are those of `torch_trace` (in the mode `corrected`, see `breakdown` there). A step range that begins inside
+another one does not count. The work of a device belongs to the call of its process with its `correlationId`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class _Range(NamedTuple):
 
 
 def add_steps(run: RunBuilder, database: Database, names: Texts) -> Sequence[CallTree]:
-    """Add times and work of all steps, and return the call tree; none if nobody asks for it. Raises DatabaseFault."""
+    """Add times and work of all steps, if one process marks steps, and return the call tree. Raises DatabaseFault.
+
+    There is no tree without steps or work of a device, if that has no end, or if nobody asks for it.
+    """
     ranges = sorted(_ranges(database, names), key=lambda range: (range.start, -range.end))
     processes = {process_of(range.thread) for range in ranges if STEP.fullmatch(range.text)}
     if len(processes) > 1:
@@ -71,7 +74,7 @@ def add_steps(run: RunBuilder, database: Database, names: Texts) -> Sequence[Cal
         run.say("warning", f"the kernels of graphs were not recorded, {advice}")
     else:
         for table in _DEVICES:
-            all_ended &= _add_device(tables, database, table, names)
+            all_ended &= _add_device(tables, database, table, names, process)
     tables.finish()
     return _add_counted(run, tables, all_ended)
 
@@ -149,7 +152,7 @@ def _add_calls(tables: EventTables, database: Database, names: Texts, process: i
 
 
 def _add_ranges(tables: EventTables, ranges: Sequence[_Range]) -> None:
-    """Add the ranges of a process, in order of start: steps with torch's name for them, without steps inside others."""
+    """Add the ranges of a process, in order of start: steps with torch's name, none that begins inside another."""
     found, end_of_step = [], -_LATEST
     for thread, start, end, text in ranges:
         name = name_of_calls(text)
@@ -163,10 +166,14 @@ def _add_ranges(tables: EventTables, ranges: Sequence[_Range]) -> None:
     tables.pieces["host"].add(**dict(zip(columns, np.array(found, np.int64).T, strict=True)))
 
 
-def _add_device(tables: EventTables, database: Database, table: str, names: Texts) -> bool:
-    """Add the rows of a table of devices. Return whether all have an end; a row without one counts, and has no time."""
+def _add_device(tables: EventTables, database: Database, table: str, names: Texts, process: int) -> bool:
+    """Add the rows of a table of devices: those of a process, and those of an unknown one.
+
+    Return whether all of them have an end; a row without one counts, and has no time.
+    """
     kind, usual, own = _DEVICES[table]
-    columns = _columns(database, table, ("start", "end", "deviceId", "correlationId", *own))
+    owner, *found = _columns(database, table, ("globalPid", "start", "end", "deviceId", "correlationId", *own))
+    columns = np.array(found)[:, (owner == -1) | (owner & _PROCESS == process)]
     ended = columns[1] >= columns[0]
     columns[1] = np.where(ended, columns[1], columns[0])
     start, end, device, correlation, name, *amounts = _sound(columns)
