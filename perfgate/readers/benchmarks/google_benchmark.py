@@ -38,7 +38,7 @@ BESIDE = "rms|(?:cpu|real)_coefficient"
 _PER = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _AGGREGATES = ("mean", "median", "stddev", "min", "max")
 _FITS = ("BigO", "RMS")
-#: Numbers of a row that are not measurements; the others are counters.
+#: Numbers of a row that are no counters; all others are.
 _OTHER = {
     *("iterations", "repetitions", "repetition_index", "threads", "family_index", "per_family_instance_index"),
     *("real_time", "cpu_time", "cpu_coefficient", "real_coefficient", "rms"),

@@ -43,7 +43,7 @@ _LONGEST_LABEL = 200
 
 
 def read(file: InputFile) -> tuple[Run, ...]:
-    """Return the runs of a file: records that are equal but for their values belong to different runs."""
+    """Return the runs of a file: records with the same name and labels belong to different runs."""
     runs = RecordRuns(file, NAME)
     for source in documents(file):
         data = source.loaded.data

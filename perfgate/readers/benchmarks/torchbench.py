@@ -10,8 +10,8 @@ Source: pytorch/pytorch `benchmarks/dynamo/common.py`; pytorch/benchmark `userbe
 
 A row gives the metrics `NAME.COLUMN`, labelled with `device` and `batch_size`: `abs_latency` (s, printed in ms),
 `compilation_latency` (s), `eager_peak_mem` and `dynamo_peak_mem` (B, printed in GB), `speedup`, `graph_breaks` and so
-on (1). Each is one value: a median of the tool. A model whose `accuracy` is not `pass` is an error. A row without a
-number, which a failed model leaves, is an error, too. The metrics of a userbenchmark keep their names.
+on (1). Each is one value: a median of the tool. A model whose `accuracy` is not `pass` is an error. In a table without
+that column, so is a row without a number, which a failed model leaves. The metrics of a userbenchmark keep their names.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 
 
 def _header(line: str) -> tuple[list[str], str] | None:
-    """Return the columns of the table that begins with this line, and `,`, or a blank for a table of `dmon`."""
+    """Return the columns of the table that begins with this line, and `,`, or a blank for `dmon`; None without one."""
     if line.startswith("#"):
         words = re.findall(r"\w+", line)
         return (words, " ") if "gpu" in words else None  # the line below has the units

@@ -81,7 +81,7 @@ class _Section(Struct, eq=False):
         self.open_row = None
 
     def end(self) -> None:
-        """Keep an error if the table ends before its last announced size, or did not come."""
+        """Keep an error if the table did not come, or ends before its last announced size and has no average."""
         self.end_row()
         sizes = self.sizes
         if self.announced and not self.header:

@@ -171,7 +171,10 @@ def _per(metric: str, units: Sequence[str]) -> float:
 def add_values(
     run: RunBuilder, collective: str, values: Sequence[NcclValue], varying: Sequence[str], labels: Labels = ()
 ) -> None:
-    """Add the numbers of a table, with the details that are labels; a size that is measured again has samples."""
+    """Add the numbers of a table, with the details that are labels.
+
+    A size that is measured again has samples; several that were rounded to 0 have a mean.
+    """
     sound: dict[Key, list[NcclValue]] = {}
     for value in values:
         key = value.key(collective, varying, labels)

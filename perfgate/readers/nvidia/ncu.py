@@ -11,9 +11,9 @@
 Other lines between the rows are skipped: output of the program, lines of ncu itself (`==PROF==`), rows of advice.
 Source: outputs in public repositories. A metric is `kernel.NAME.METRIC`, with one value for each launch, in order; if
 it occurs in two sections, the second is `METRIC#2`. Numbers follow the user's locale: `117.344` may be 117344. The
-first number that shows its decimal mark gives the decimal mark of the file; without one, such a number is refused.
-Units: s, B, 1/s, B/s, and 1 for shares and counts. ncu picks a prefix for each value, so a metric may be in usecond for
-one launch and in msecond for the next. All prefixes are decimal, those of bytes too.
+first number near the beginning that shows its decimal mark gives that of the file; without one, such a number is
+refused. Units: s, B, 1/s, B/s, and 1 for shares and counts. ncu picks a prefix for each value, so a metric may be in
+usecond for one launch and in msecond for the next. All prefixes are decimal, those of bytes too.
 """
 
 from __future__ import annotations

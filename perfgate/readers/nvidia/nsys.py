@@ -71,7 +71,7 @@ _NUMERIC = re.compile(r"[-+]?(?:[.\d]|nan|inf)", re.ASCII | re.IGNORECASE)
 _PROGRESS = re.compile(r"\s*\[(\d{1,3})/(\d{1,3})\] Executing ")
 _ROW = re.compile(r"[ |\"]*\d[\d.,]*[\",\t |]", re.ASCII)
 _SKIPPED = re.compile(r"SKIPPED: .{1,2000}? does not contain (.{1,80}) data")
-#: The length of a notice or header in characters; lines of a hostile file may be longer.
+#: The length of a notice in characters, and the least of a header; lines of a hostile file may be longer.
 _SHORTEST_NOTICE, _LONGEST_NOTICE = 8, 4096
 
 

@@ -76,7 +76,7 @@ def read(document: InputFile) -> tuple[Run, ...]:
 
 
 def _add_activities(run: RunBuilder, database: Database) -> Texts:
-    """Add every activity, and return the names of the export by id. Raises DatabaseFault if one cannot be read."""
+    """Add every activity, and return the names of the export by id. Raises DatabaseFault if these cannot be read."""
     if database.others >= {"experiments", "runs", "metrics"}:
         advice = "log with MLFLOW_TRACKING_URI=file:./mlruns, and give the folder metrics of the run"
         run.say("error", f"this is a database of MLflow, which is not read: {advice}")
@@ -145,7 +145,10 @@ def _named_ranges(database: Database) -> Iterator[tuple[object, ...]]:
 
 
 def _grouped(run: RunBuilder, table: str, rows: Iterable[tuple[object, ...]]) -> _Groups:
-    """Return the rows (start, end, name or id, device, bytes) as groups; report impossible rows and a damaged table."""
+    """Return the rows (start, end, name or id, device, bytes) as groups.
+
+    Report rows that are impossible or have no end, and a damaged table.
+    """
     groups: _Groups = defaultdict(lambda: array("q"))
     wrong = unended = 0
     try:

@@ -17,8 +17,9 @@ Source: NVIDIA/nvbandwidth 0.8 `output.cpp`, `json_output.cpp`, `inline_common.h
 The metric is the test case, with the labels `row` and `column` as numbered in the matrix: B/s (GB are 10**9 bytes),
 or s for latencies. A cell is the median (or mean) of the tool's samples, so a single value; `N/A` is a pair that was
 not measured. `TEST.sum` is the printed sum. A bidirectional test has three matrices: `TEST_read1`, `TEST_read2` and
-`TEST_total`, or `write`; its JSON has their rows one after another. It is an error if the rows of a matrix do not add
-up to its sum, or if a test begins and has no matrix. Several outputs in one text are several runs.
+`TEST_total`, or `write`; its JSON has their rows one after another, and only the last sum, so the others are computed.
+It is an error if the rows of a matrix do not add up to its sum, or if a test begins and has no matrix, or one without
+a sum. Several outputs in one text are several runs.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class _Text:
             self._result(self.matrix, at, line, ended)
 
     def finish(self) -> None:
-        """End the test that runs; one without a matrix is an error."""
+        """End the test that runs; it is an error if it has no result, or a matrix without a sum."""
         if self.matrix and (self.matrix.cells or not self.has_result):
             what = "its matrix has no sum, so it may be cut off" if self.matrix.cells else "it has no result"
             self.runs.run.refuse(Key(self.matrix.test), f"this test began, but {what}", self.matrix.line)

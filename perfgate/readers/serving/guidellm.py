@@ -10,9 +10,9 @@ Source: vllm-project/guidellm 0.7.3 `src/guidellm/benchmark/schemas/`, `src/guid
 
 Each metric is an aggregate over the successful requests: `request_latency` (s), `time_to_first_token`,
 `inter_token_latency`, `time_per_output_token` (s; printed in ms), `requests_per_second`, `output_tokens_per_second`,
-`tokens_per_second` (1/s), `request_concurrency`, counts of tokens (1). `duration`, `requests.successful` and
-`requests.errored` are one value each. A report is a sweep over strategies: `strategy`, `request_rate` and
-`concurrency` are labels, and so is `model`. A benchmark without a successful request is an error.
+`tokens_per_second` (1/s), `request_concurrency`, counts of tokens (1). `duration`, `requests.successful`,
+`requests.errored` and `requests.incomplete` are one value each. A report is a sweep over strategies: `strategy`,
+`request_rate` and `concurrency` are labels, and so is `model`. A benchmark without a successful request is an error.
 """
 
 from __future__ import annotations

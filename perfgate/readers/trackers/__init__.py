@@ -31,7 +31,7 @@ class ByteStream:
         self.at = 0
 
     def take(self, size: int) -> bytes:
-        """Return the next bytes, fewer at the end of the file. Raises OverLimit if the file is too large."""
+        """Return the next bytes, fewer at the end of the file. Raises OverLimit if they may be beyond the limit."""
         if self.at + size > self._file.limits.inflated_bytes:
             message = self._file.limits.beyond("inflated_bytes", "this log is larger")
             raise OverLimit(self._file.problem("error", message))

@@ -5,9 +5,9 @@
     0,,49,2.302585,8032.5,
     0,,99,,,2.25
 
-Source: Lightning-AI/pytorch-lightning 2.6 `src/lightning/fabric/loggers/csv_logs.py`. Each column is a
-metric with its steps. The end of the name gives the unit (see `trackers.Scalars`), otherwise 1. A cell is empty if
-the metric was not logged at that step. The file is recognised by its columns `epoch` and `step`.
+Source: Lightning-AI/pytorch-lightning 2.6 `src/lightning/fabric/loggers/csv_logs.py`. Each column but
+`epoch` and `step` is a metric with its steps. The end of the name gives the unit (see `trackers.Scalars`), otherwise 1.
+A cell is empty if the metric was not logged at that step. The file is recognised by its columns `epoch` and `step`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Source: tensorflow/tensorboard 2.21 `tensorboard/compat/proto/event.proto`, `sum
 `trackers.fields`.
 
 Each scalar is a sample of the metric with its tag as name, at its step. The end of the tag gives the unit (see
-`trackers.Scalars`), otherwise 1. Histograms, images, texts and graphs are not metrics. A record with a wrong checksum
+`trackers.Scalars`), otherwise 1. Histograms, images, texts and graphs are not metrics. A summary with a wrong checksum
 is an error, and nothing behind a damaged length can be read. A last record that is cut off is a warning, because a
 program that was killed leaves one.
 """
@@ -109,7 +109,7 @@ def _value(scalars: Scalars, value: Mapping[int, int | bytes], step: int, number
 
 
 def _number(tensor: Mapping[int, int | bytes]) -> float | None:
-    """Return the number of a tensor without dimensions (field 2 of its shape); None for every other tensor."""
+    """Return the number of a tensor of 32 or 64 bits without dimensions (field 2 of its shape); None for any other."""
     kind, content = tensor.get(1), message_of(tensor.get(4, b""))
     layout = _CONTENT.get(kind) if isinstance(kind, int) else None
     if layout is None or parts(tensor.get(2, b""), 2):

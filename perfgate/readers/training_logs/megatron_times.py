@@ -76,7 +76,7 @@ class MegatronTimes:
             self._iterations(run, found, dated=moment is not None)
 
     def timer(self, key: Key, text: str) -> bool:
-        """Take a timer in ms, as printed, and return whether it is the timer of a part of the job.
+        """Take a timer in ms, as printed, and return whether it counts as that of a part of the job.
 
         Of several ranks, only the timer of the slowest one counts (ranks="max"), none of a single rank.
         """
@@ -90,8 +90,8 @@ class MegatronTimes:
 
     def timers(self, text: str) -> None:
         """Take a line of timers in ms, `time (ms) | save-checkpoint: 1234.5`, as it was printed until 2022."""
-        for name, seconds in _PRINTED.findall(text):
-            self.timer(Key(name), seconds)
+        for name, printed in _PRINTED.findall(text):
+            self.timer(Key(name), printed)
 
     def happened(self, text: str) -> None:
         """Take a line that may say that a checkpoint was saved or that the model was evaluated."""

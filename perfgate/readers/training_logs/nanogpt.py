@@ -15,7 +15,8 @@ Forks add fields with a name, such as `grad_norm 2.0590`; those with an unknown 
 `mfu` is a running average, and -100.00 % if there is none yet, which is left out. `train_loss` and `val_loss` are those
 of an evaluation.
 
-Iteration n is step n. modded-nanogpt prints running totals and means, so the times come from these:
+Iteration n is step n; a step of modded-nanogpt, which counts from 1, is step n - 1, and its evaluation n is step n.
+modded-nanogpt prints running totals and means, so the times come from these:
 
 | metric | unit | from |
 |---|---|---|
