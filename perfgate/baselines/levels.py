@@ -62,9 +62,13 @@ class RunBytes(Struct, frozen=True):
 
     def samples(self) -> bytes:
         """Return a hash of the series. Raises Refused."""
-        data = self.read()
-        begin = data.find(b'"series": [')  # `encode` writes it on lines of its own
-        return hashlib.sha256(memoryview(data)[begin : data.find(b"\n  ]", begin)]).digest()
+        return _hash_of_series(self.read())
+
+
+def _hash_of_series(data: bytes) -> bytes:
+    """Return a hash of the series in the bytes of a stored run as `encode` writes them."""
+    begin = data.find(b'"series": [')  # on lines of its own
+    return hashlib.sha256(memoryview(data)[begin : data.find(b"\n  ]", begin)]).digest()
 
 
 class StoredRun(Struct, frozen=True, dict=True):
@@ -81,7 +85,9 @@ class StoredRun(Struct, frozen=True, dict=True):
     @classmethod
     def of(cls, path: str, file: BaselineFile) -> StoredRun:
         """Return a run whose file is in memory."""
-        return cls(path, file, frozenset(file.metrics()), lambda: file, lambda: msgspec.json.encode(file.series))
+        return cls(
+            path, file, frozenset(file.metrics()), lambda: file, lambda: _hash_of_series(STORED_RUN.encode(file))
+        )
 
     @cached_property
     def file(self) -> BaselineFile:
@@ -134,7 +140,10 @@ class History(Struct, frozen=True):
         return self.levels[name][0].head.level
 
     def heads(self) -> list[str]:
-        """Return the levels that no other level replaces: one, or more if the history has forked."""
+        """Return the levels that no other level replaces, oldest first: one, or more if the history has forked.
+
+        None if there are no levels, or if these name each other as parents.
+        """
         levels = [self.level(name) for name in self.levels]
         replaced = {level.parent for level in levels} | {name for level in levels for name in level.settles}
         return [name for name in self.levels if name not in replaced]

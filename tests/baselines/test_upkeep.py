@@ -70,6 +70,7 @@ def test_verify_finds_nothing_wrong_with_what_commands_wrote(history: Path, perf
         (lambda run: run.write_bytes(run.read_bytes()[:-20]), "damaged"),
         (lambda run: run.write_bytes(run.read_bytes().replace(b"H200", b"H100")), "altered"),
         (lambda run: (run.parent / "copy.json").write_bytes(run.read_bytes()), "is a copy of"),
+        (lambda run: (run.parent / "copy.json").write_bytes(run.read_bytes().replace(b"\n", b"\r\n")), "is a copy of"),
         (lambda run: (run.parent / "notes.txt").write_text("x"), "not a baseline"),
         (lambda run: (run.parents[3] / "stray.json").write_text("{}"), "not a baseline"),
         (lambda run: run.rename(run.parents[1] / "up.json"), "not a baseline"),
