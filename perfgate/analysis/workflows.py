@@ -224,5 +224,7 @@ def _script(step: Mapping[str, Any]) -> str:
 
 
 def _names(found: Any) -> list[str]:
-    """Return the names in a text, a list or a mapping."""
-    return [found] if isinstance(found, str) else [str(one) for one in found or ()]
+    """Return the names in a text, a list or a mapping; none of anything else."""
+    if isinstance(found, str):
+        return [found]
+    return [str(one) for one in found] if isinstance(found, list | dict) else []

@@ -452,6 +452,7 @@ NO_JOBS: list[Any] = [
     workflow(GATE, on="push"),
     workflow(GATE, on=None),
     workflow(GATE, on=["push", "schedule"]),
+    workflow(GATE, on=5),
     workflow({"run": "make"}),
     {"on": "pull_request"},
     {"on": "pull_request", "jobs": ["perf"]},
