@@ -131,7 +131,10 @@ def _lifted(names: Sequence[str], bound: float) -> Way:
 
 
 def _changed(names: Sequence[str], change: Callable[[Values, float], Values]) -> Way:
-    """Return a way that changes the values of these metrics by a function of the values and the amount."""
+    """Return a way that changes the values of these metrics by a function of the values and the amount.
+
+    Printed statistics and summaries stay as they are.
+    """
 
     def distorted(series: Series, amount: float) -> Series:
         if not len(series.values):
@@ -172,7 +175,10 @@ _MORE_TIME = 1.02
 
 
 def added_work(case: Case) -> Iterator[AddedWork]:
-    """Yield each kind of work that can be added to the new runs, with the rules that fail then; none without counts."""
+    """Yield each kind of work that can be added to the new runs, with the rules that it fails; none without counts.
+
+    Rules that only warn are not among them.
+    """
     for what, names in _ADDED.items():
         yield from _added(case, what, {name: lambda values: values + 1 for name in names})
     yield from _added(case, "2% of device time", {"work.device_time": lambda values: values * _MORE_TIME})

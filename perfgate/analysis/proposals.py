@@ -135,7 +135,7 @@ def shared_metrics(runs: Sequence[Run], left_out: dict[str, list[str]]) -> dict[
 def ranked(
     known: Mapping[str, Sequence[Series]], left_out: dict[str, list[str]], better: Mapping[str, Better] = UNSAID
 ) -> list[str]:
-    """Return the metrics that a rule can compare, the main ones first."""
+    """Return the metrics that a rule can compare, the main ones first; the others, but counts, go to `left_out`."""
     fitting = []
     for metric, series in known.items():
         why = _why_not_compared(metric, series, better.get(metric))

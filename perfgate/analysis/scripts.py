@@ -31,7 +31,7 @@ _PIPE = "a pipe drops the exit code of the gate: `shell: bash` of the step keeps
 
 
 def plain_script(script: str) -> str:
-    """Return a script without comments, and with continued lines joined."""
+    """Return a script without comments, but for those with a quotation mark, and with continued lines joined."""
     script = re.sub(r"(?m)(?:^|[ \t])#[^\"'\n]*$", "", script.replace("\\\n", " "))
     return re.sub(r"(\|\||&&|\|)[ \t]*\n\s*", r"\1 ", script)
 

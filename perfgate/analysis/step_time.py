@@ -45,7 +45,7 @@ def step_time(known: Known, found: Proposals, runs: int) -> StepTime:
     """Return the metric of the time of a step, and the reason why no rule should compare it with stored runs, if any.
 
     If no metric has a usual name for it, each rule about a time or a rate sees steps; then it is the first time with a
-    rule, or else the longest time. `runs`: the number of runs.
+    rule, or else the first time in the order of `ranked`. `runs`: the number of runs.
     """
     named = whole_step(known)
     main = named or main_time(known, found)
@@ -88,7 +88,7 @@ def whole_step(known: Known) -> str | None:
 
 
 def main_time(known: Known, found: Proposals, step: StepTime | None = None) -> str | None:
-    """Return the metric for rules about costs and budgets: the time of a step, or else the first time with a rule."""
+    """Return the metric for rules about costs and budgets: the time of a step, or the first time; both only with a rule."""
     times = [one.metric for one in found.rules if known[one.metric][0].unit == "s"]
     times = [name for name in times if not name.startswith(DETAILS)]
     return step.metric if step is not None and step.metric in times else next(iter(times), None)
@@ -100,10 +100,10 @@ def is_unsteady(series: Iterable[Series]) -> bool:
 
 
 def unsteadiness(series: Iterable[Series]) -> float:
-    """Return the factor between the slow and the fast tenth of equal steps, in the two runs that differ most; or 1.
+    """Return the factor between the slow and the fast tenth of equal steps, in the successive runs that differ most.
 
-    Step i of two runs does the same work, so only the ratios of such steps are looked at: that some steps have more
-    work than others does not matter.
+    It is 1 for fewer than two runs with enough steps. Step i of two runs does the same work, so only the ratios of such
+    steps are looked at: that some steps have more work than others does not matter.
     """
     places = defaultdict[tuple[tuple[str, str], ...], list[Series]](list)
     for one in series:

@@ -52,13 +52,16 @@ class Fit(Struct, frozen=True):
 
     @property
     def noisiest(self) -> Plan | None:
-        """The plan with the most noise; None if every run has one value."""
+        """The plan with the most noise; None if the metric is compared without noise."""
         known = [plan for plan in self.plans if plan.noise_between is not None]
         return max(known, key=noise_of, default=None)
 
     @property
     def fails_from(self) -> float | None:
-        """The smallest change that fails in 8 of 10 cases: the largest one of all labels; 0 without noise."""
+        """The smallest change that fails in 8 of 10 cases: the largest one of all labels; 0 without noise.
+
+        None if no change of some labels fails so often.
+        """
         if self.noisiest is None:
             return 0.0
         found = [plan.fails_from for plan in self.plans if plan.noise_between is not None]
@@ -194,7 +197,7 @@ _LEAST_LIMIT = 2
 def impossible_shares(ruleset: Ruleset) -> list[Problem]:
     """Return a warning for each tolerance of 100 points or more, and each limit of 200 % or more without a unit.
 
-    Only rules about metrics that are shares, by their names, are checked.
+    Only rules about shares of which more is better, by their names, are checked: `mfu`, `gpu.utilization`, `goodput`.
     """
     found = []
     for rule in ruleset.rules:

@@ -211,7 +211,10 @@ class WholeStep(Struct, frozen=True):
     format: str
 
     def share(self, metric: str, seconds: float) -> float | None:
-        """Return the share of a metric; None if it is unknown or the metric is not a part of the steps."""
+        """Return the share of a metric; None if it is unknown, or more than all, or not a known part of a sum.
+
+        A timer outside of the steps, such as that of a checkpoint, has a share of a measured step, too.
+        """
         if self.seconds <= 0 or seconds > self.seconds:
             return None
         return seconds / self.seconds if self.is_measured or _is_part(metric, self.format) else None

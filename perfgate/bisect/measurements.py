@@ -34,8 +34,9 @@ class Measurement(Struct, frozen=True):
     """One measurement of a position.
 
     `log_value` is the logarithm of the metric, or of its ratio to position 0 for pairs. `hours` is the time since the
-    search began, `session` counts the interruptions before it, and `within` is the variance of `log_value` as estimated
-    within the run; 0 if unknown. Stored runs of an end are one measurement: the mean of `runs`, in session `STORED`.
+    first measurement ended, `session` counts the interruptions before it, and `within` is the variance of `log_value`
+    as estimated within the run; 0 if unknown. Stored runs of an end are one measurement: the mean of `runs`, in session
+    `STORED`.
     """
 
     position: int
@@ -51,7 +52,7 @@ class Model(Struct, frozen=True):
 
     `positions` is their number n, and `tolerance` the smallest relative change that matters. `s0` is the relative
     standard deviation between runs, with `d0` degrees of freedom. With `paired`, measurements are ratios to position 0,
-    so level and drift need not be estimated.
+    so they have no drift, and as level only the effect of the order.
     """
 
     positions: int

@@ -34,7 +34,7 @@ from perfgate.stats.distributions import FloatArray, normal_tail
 #: The sizes of a change: the ratio of neighbouring ones, and the standard deviation of each, relative to it, so that
 #: they overlap. The smallest is twice the tolerance, which a pass of `check` excludes, and reaches down to it.
 _SIZE_STEP, _SIZE_SPREAD = 2.0, 0.35
-#: The largest size of a change, as a logarithm: a factor of 20.
+#: The sizes go up to the first that is at least this, as a logarithm: a factor of 20 or more.
 _LARGEST = 3.0
 #: The standard deviation of a second change, relative to the largest one; its mean is 0.
 _OTHER_SPREAD = 0.5

@@ -102,9 +102,9 @@ class SearchResult(Struct, frozen=True):
     high: float
     runs: int
     more_runs: int | None
-    #: The posterior; None if an end cannot be measured.
+    #: The posterior; None if an end was not measured, or can no longer be measured.
     posterior: Posterior | None
-    #: The reason why an end cannot be measured.
+    #: The reason why an end was not measured, or can no longer be measured.
     fault: str | None = None
 
 
@@ -115,7 +115,7 @@ Watcher: TypeAlias = Callable[[int, Posterior | None], None]
 def search(
     model: Model, terms: Terms, measurer: Measurer, evidence: Measurements, watch: Watcher | None = None
 ) -> SearchResult:
-    """Measure until one position is probable enough, a change is excluded, or runs or time are used up.
+    """Measure until one position is probable enough, a change is excluded, an end fails, or runs or time are used up.
 
     `evidence`: the earlier measurements; new ones are added to it. `watch`: is called before each measurement.
     """
