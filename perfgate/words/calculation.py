@@ -143,12 +143,17 @@ def _limit(verdict: Verdict, new: Estimate, estimate: float) -> Iterator[str]:
 
 
 def _work(verdict: Verdict) -> Iterator[str]:
-    """Yield the first counts that differ; equal counts have no line."""
+    """Yield the first counts that differ, and how they are compared; equal counts have no line."""
     for count in verdict.work[:_MOST_COUNTS]:
         name = series_name(count.metric, count.labels, None, count.member)
         what = "more" if count.new > count.base else "less"
         yield f"{name} in a step: {count.base:.12g} → {count.new:.12g}, {what}{', varies' if count.varies else ''}"
-    yield "counts are compared exactly: one more fails" if verdict.work else f"all counts are equal: {verdict.message}"
+    if not verdict.work:
+        yield f"no count differs: {verdict.message}"
+    if not all(count.varies for count in verdict.work):
+        yield f"counts are compared exactly: one more{' or fewer' if verdict.asks.startswith('same ') else ''} fails"
+    if any(count.varies for count in verdict.work):
+        yield "counts that vary between runs are compared by the mean"
 
 
 def _table(verdict: Verdict) -> str:

@@ -132,7 +132,7 @@ def _line(group: Sequence[Verdict], *, is_paired: bool) -> ShortLine:
     allowed = listed(list(dict.fromkeys(map(numbers.allowed, group))), _NAMED)
     said = [numbers.attributed(worst), *(note for one in group for note in one.notes if note.startswith(STALLS))]
     message = "; ".join(worst.notes if worst.outcome == "pass" else filter(None, dict.fromkeys(said)))
-    return ShortLine(worst, _name(group) + effect, _measured(group, is_paired=is_paired), allowed, message)
+    return ShortLine(worst, _name(group) + effect, _measured(worst, group, is_paired=is_paired), allowed, message)
 
 
 def _has_numbers(verdict: Verdict) -> bool:
@@ -148,17 +148,17 @@ def _size(verdict: Verdict) -> float:
         if verdict.two_sided:
             return abs(change)
         return -change if verdict.better == "higher" else change
-    if verdict.new is None or verdict.new.estimate is None or not verdict.bound:
+    if verdict.new is None or verdict.new.estimate is None or verdict.bound is None:
         return 0.0
-    ratio = verdict.new.estimate / verdict.bound
-    return -ratio if verdict.comparator in ("over", "at least") else ratio
+    beyond = (verdict.new.estimate - verdict.bound) / (abs(verdict.bound) or 1.0)
+    return -beyond if verdict.comparator in ("over", "at least") else beyond
 
 
-def _measured(group: Sequence[Verdict], *, is_paired: bool) -> str:
-    """Return the numbers of one verdict, only the change for pairs, or the range of the changes of several."""
+def _measured(worst: Verdict, group: Sequence[Verdict], *, is_paired: bool) -> str:
+    """Return the range of the changes of several verdicts, or the numbers of the worst; for pairs only its change."""
     changes = [one.change.estimate for one in group if one.change is not None and one.change.estimate is not None]
     if len(group) == 1 or len(changes) < len(group):
-        shown = numbers.measured(group[0], intervals=False)
+        shown = numbers.measured(worst, intervals=False)
         return "  ".join(shown[-1:] if is_paired else shown)
     least, most = format_change(min(changes)), format_change(max(changes))
     return least if least == most else f"{least} to {most}"

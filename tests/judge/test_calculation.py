@@ -12,6 +12,7 @@ import pytest
 from conftest import Done, approve_steady, steady, write_log, write_results, write_rules
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy.stats import beta, t
 from stories import bare, run_of, series
 
@@ -146,6 +147,28 @@ def test_a_percentile_is_a_share_with_binomial_bounds(rule: str, outcome: str) -
     assert (float(beta.ppf(level, k + 1, n - k)) if k < n else 1.0) == pytest.approx(high, rel=1e-3)
     low = float(beta.ppf(1 - level, k, n - k + 1)) if k else 0.0
     assert ("pass" if high <= allowed else "fail" if low > allowed else "open") == verdict.outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("rule", "varies", "told"),
+    [
+        ("no more work than baseline", (False,), ["counts are compared exactly: one more fails"]),
+        ("same work as baseline", (False,), ["counts are compared exactly: one more or fewer fails"]),
+        ("no more work than baseline", (True,), ["counts that vary between runs are compared by the mean"]),
+        (
+            "no more work than baseline",
+            (True, False),
+            ["counts are compared exactly: one more fails", "counts that vary between runs are compared by the mean"],
+        ),
+        ("no more work than baseline", (), ["no count differs: MESSAGE"]),
+    ],
+)
+def test_it_says_how_the_counts_that_differ_are_compared(rule: str, varies: Sequence[bool], told: list[str]) -> None:
+    counts = [run_of(series("work.kernels", "count", [kernels] * 4), source=str(kernels)) for kernels in (250.0, 251.0)]
+    (verdict,) = judge(bare(rule, counts[1:], counts[:1]))
+    work = tuple(replace(verdict.work[0], varies=one) for one in varies)
+    lines = list(calculation(replace(verdict, work=work, message="MESSAGE")))
+    assert lines[1 + len(varies) : -1] == told
 
 
 def test_exact_work_and_exact_sizes_are_compared_as_they_are() -> None:

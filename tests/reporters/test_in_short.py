@@ -57,6 +57,26 @@ def test_labels_of_one_metric_are_one_line():
     assert line.worst.labels["method"] == "POST"
 
 
+@pytest.mark.parametrize(
+    ("comparator", "bound", "values", "worst"),
+    [
+        ("at most", 0.0, (1.0, 7.0, 3.0), 7.0),
+        ("at most", 50.0, (60.0, 90.0, 70.0), 90.0),
+        ("at most", -50.0, (-40.0, -10.0, -30.0), -10.0),
+        ("at least", 0.0, (-1.0, -7.0, -3.0), -7.0),
+        ("at least", 50.0, (40.0, 10.0, 30.0), 10.0),
+    ],
+)
+def test_a_line_about_a_limit_on_several_ranks_has_the_numbers_of_the_worst(comparator, bound, values, worst):
+    base = replace(FAILED_LIMIT, comparator=comparator, bound=bound, unit="1", share=None)
+    verdicts = [
+        replace(base, member={"rank": str(rank)}, new=replace(base.new, estimate=value, low=value, high=value))
+        for rank, value in enumerate(values)
+    ]
+    [line] = in_short.lines(with_verdicts(*verdicts))
+    assert (line.worst.new.estimate, line.measured) == (worst, f"{worst:g}")
+
+
 def test_median_and_mean_of_a_metric_are_one_line():
     [line] = in_short.lines(with_verdicts(slower(0.1), slower(0.2, statistic="mean")))
     assert line.worst.statistic == "mean"

@@ -111,8 +111,8 @@ def _importance(verdict: Verdict) -> tuple[bool, int, float]:
     size = 0.0
     if verdict.kind == "change":
         size = abs(verdict.change.estimate or 0.0) if verdict.change else 0.0
-    elif verdict.new is not None and verdict.new.estimate is not None and verdict.bound:
-        size = abs(verdict.new.estimate / verdict.bound - 1)
+    elif verdict.new is not None and verdict.new.estimate is not None and verdict.bound is not None:
+        size = abs(verdict.new.estimate - verdict.bound) / (abs(verdict.bound) or 1.0)
     return verdict.exit_code == 0, OUTCOMES.index(verdict.outcome), -size
 
 

@@ -25,8 +25,8 @@ _MOST_PLACES, _LONGEST = 500, 1e9
 _MOST_LEVELS = 16
 #: The narrowest box with text, and the narrowest one with text on a phone, in percent of the picture.
 _NARROWEST, _NARROW = 2.0, 7.0
-#: The most columns of ranks; with more ranks, a column is the slowest of several. The most that have gaps between
-#: them, and the most names of ranks above them.
+#: The most columns of ranks; with more ranks, a column is the slowest of several, or one of a cause. The most that
+#: have gaps between them, and the most names of ranks above them.
 _MOST_COLUMNS, _MOST_APART, _MOST_MARKS = 128, 64, 8
 #: A cause with at most this many verdicts is unfolded, also on paper.
 MOST_OPEN = 8
@@ -203,7 +203,7 @@ def ranks(report: CauseReport) -> RankPicture | None:
         first=f"rank {times[0].rank}",
         last=f"rank {times[-1].rank}",
         marks=tuple(marks[:_MOST_MARKS]),
-        grouped=f"Each column is the slowest of {size} ranks." if size > 1 else "",
+        grouped=f"Each column is the slowest of {size} ranks, or one that a cause is about." if size > 1 else "",
         rows=tuple(
             RankRow(one.rank, one.rank in culprits, tuple(format_value(value, "s") for value in astuple(one)[1:]))
             for one in sorted(times, key=lambda one: one.rank not in culprits)[:MOST_RANKS]
