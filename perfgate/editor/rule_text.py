@@ -32,7 +32,8 @@ StoredMetrics = Mapping[str, Mapping[str, str]]
 _LONGEST = 4000
 #: The fields at the top of a file, and those that a rule file may have.
 _KEY = re.compile(r"^([A-Za-z_]\w*):", re.MULTILINE)
-_FIELDS = frozenset({"version", "suite", "environment", "pairs", "unread", "defaults", "metrics", "rules"})
+_FIELDS = frozenset({"version", "suite", "environment", "pairs", "conditions", "unread", "renames", "model"})
+_FIELDS |= {"defaults", "metrics", "rules"}
 
 
 class Mark(Struct, frozen=True):
@@ -62,7 +63,7 @@ def marks(name: str, text: str, stored: StoredMetrics | None = None) -> list[Mar
     """Return the problems of a rule file, or of a file with mappings.
 
     `name`: the file, as messages name it. `text`: its text, which may be half written. `stored`: the metrics of the
-    stored runs; a rule about none of these metrics gets a warning.
+    stored runs, by suite; a rule gets a warning for each metric that its suite has not.
     """
     files = [(name, text.encode("utf-8", "replace"))]
     lines = text.splitlines()
@@ -213,7 +214,7 @@ class Offer(Struct, frozen=True):
 
 
 def offers(text: str, line: int, column: int, stored: StoredMetrics | None = None) -> list[Offer]:
-    """Return what can be written at a place of a rule file, the likeliest first; nothing outside of a sentence.
+    """Return what can be written at a place of a rule file, the likeliest first; nothing where no `Written` is.
 
     `text`: the whole file. `line`, `column`: the place. `stored`: the metrics of the stored runs of each suite.
     """

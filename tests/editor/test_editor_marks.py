@@ -62,6 +62,7 @@ def test_half_written_files_have_marks_inside_the_text(text: str) -> None:
         ("/p/perf.yaml", "version: 1\nrules:\n  - x < 1\n", True),
         ("/p/rules/new.yaml", "", True),
         ("/p/rules/new.yaml", "suite: a\n", True),
+        ("/p/rules/new.yaml", "suite: a\nmodel:\n  dtype: bf16\nconditions: [a]\nrenames: {a: b}\n", True),
         ("/p/rules/alerts.yaml", "groups:\n  - name: a\n", False),
         ("/p/role.yaml", "apiVersion: v1\nkind: ClusterRole\nrules:\n  - verbs: []\n", False),
         ("/p/compose.yaml", "version: 1\nservices: {}\n", False),
