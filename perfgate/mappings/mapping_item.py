@@ -46,7 +46,7 @@ class MappingItem(Struct):
         self.problems.append(problem_at(self.document, message, (*self.path, *path), start, end))
 
     def load(self) -> FileMapping | None:
-        """Return the mapping; None, and problems, if it has mistakes."""
+        """Return the mapping; None without a clear kind. With another mistake, in `problems`, it must not be used."""
         kind = self._kind()
         if kind is None:
             return None

@@ -40,7 +40,7 @@ _WIDTH = 100
 
 
 def suggest(name: str, data: bytes, limits: Limits = DEFAULT, files: str | None = None) -> MappingSuggestion | None:
-    """Return a mapping for a file; None if it has no numbers that a mapping could name.
+    """Return a mapping for a file; None if it has no numbers that a mapping could name, or too many labels.
 
     `name`: the file; the mapping is for files with similar names. `data`: its bytes. `files`: the glob of the mapping;
     None makes one of the name.

@@ -51,7 +51,7 @@ class Fingerprints:
         self._used = mapping.ignore.union(".".join(map(str, path.steps)) for path in used_paths(mapping))
 
     def difference(self, identity: Hashable, record: Record) -> str | None:
-        """Return in which field a record differs from the first one of its identity; None if it is a repetition."""
+        """Return in which field a record differs from the first one of its identity; None without a new one."""
         for name, first, own in self._differing(identity, record):
             self._said.add(name)
             step = f"add {name} to `labels`, or to `ignore` if it does not matter"

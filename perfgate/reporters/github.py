@@ -45,7 +45,7 @@ class _Annotation(Struct, frozen=True):
 
 
 def render(report: Report) -> str:
-    """Return the report as workflow commands, one per line, the worst first; empty if all verdicts pass."""
+    """Return the report as workflow commands, one per line, errors first; empty if there are only plain passes."""
     if report.exit_code == 3 and (unread := answer.unread_runs(report)):
         # Every rule would only repeat why nothing was measured.
         aside = [_Annotation("notice", "perfgate", [answer.not_judged(report)])] if report.verdicts else []
@@ -118,7 +118,7 @@ _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 def chart(report: Report) -> list[str]:
-    """Return a fenced chart of the worst change with enough runs, as lines; empty without such a change."""
+    """Return a fenced chart of the worst change with enough runs that needs attention, as lines; empty without one."""
     for verdict in answer.worst_first(report.verdicts):
         runs = [run for run in verdict.runs if run.estimate is not None][-_MOST_RUNS:]
         if answer.needs_attention(verdict) and verdict.kind == "change" and len(runs) >= _FEWEST_RUNS:

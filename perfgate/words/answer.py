@@ -130,7 +130,8 @@ def _counted_as(verdicts: list[Verdict]) -> str:
 def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> list[str]:
     """Return the change that all passed comparisons exclude, with a metric that excludes a much smaller one: one text.
 
-    Without a comparison with noise, the list is empty. `in_short` names no metric.
+    Comparisons that promise nothing (exact ones, those with the anchor) do not count; without others, the list is
+    empty. `in_short` names no metric.
     """
     passed = [(verdict, _not_excluded(verdict)) for verdict in verdicts if verdict.outcome == "pass"]
     found = [(verdict, change) for verdict, change in passed if change > 0]
@@ -237,7 +238,7 @@ def unruled(report: Report) -> list[str]:
 
 
 def unknown_facts(report: Report) -> list[str]:
-    """Return a line about the facts that no side knows; empty if all are known, or no change needs attention."""
+    """Return a line about the facts that no side knows; empty if all are known, or no change shows its notes."""
     has_doubt = any(verdict.kind == "change" and shows_notes(verdict) for verdict in report.verdicts)
     return [f"unknown on both sides: {', '.join(report.unknown_facts)}"] if has_doubt and report.unknown_facts else []
 

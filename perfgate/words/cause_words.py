@@ -254,7 +254,7 @@ _SENTENCES: dict[CauseKind, str] = {
 
 
 def undo(cause: Cause) -> str:
-    """Return what to do about a cause; empty if it makes nothing worse."""
+    """Return what to do about a cause; empty if it makes nothing worse, or its kind has no advice."""
     if cause.change_per_step <= 0:
         return ""
     if cause.kind == "slower" and cause.come:

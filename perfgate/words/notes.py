@@ -96,7 +96,7 @@ def left_out(names: Sequence[str]) -> str:
 
 
 def of_best_values(statistic: str) -> str | None:
-    """Return that a percentile looks at the best values, where larger is better; None for other statistics."""
+    """Return that a percentile above the median looks at the best values, where larger is better; None for others."""
     percent = percent_of(statistic)
     if percent is None or not 50 < percent < 100:
         return None
@@ -157,7 +157,7 @@ _WHOLES = {
 
 
 def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
-    """Return the difference in words, the new runs first; `unit` is the base unit, `shown` the unit to show.
+    """Return the difference of both sides in words; `unit` is the base unit, `shown` the unit to show.
 
     What the numbers `base` and `new` are depends on `what`: see `Doubt`.
     """
