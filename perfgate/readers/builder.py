@@ -1,8 +1,8 @@
 """Values as they are read -> one Run: what every reader does in the same way. CONTRIBUTING.md has an example.
 
-A value is a printed text or comes from JSON. Values that cannot be true (not a number, not finite, negative) are left
-out, and a problem that names their series says so: then no rule on that series can pass. A place is a line number, a
-`Location`, or a path in the JSON document of the run. Of problems that are alike, the first 20 are reported and the
+A value is a printed text or comes from JSON. Values that cannot be true (not a number, not finite, a negative time) are
+left out, and a problem that names their series says so: then no rule on that series can pass. A place is a line number,
+a `Location`, or a path in the JSON document of the run. Of problems that are alike, the first 20 are reported and the
 others are counted.
 """
 
@@ -259,7 +259,7 @@ class RunBuilder:
             self.say(problem.severity, problem.message, problem.at)
 
     def fact(self, name: str, value: Fact, line: int) -> None:
-        """Keep a fact of the environment; the first one counts, and each other value is reported once."""
+        """Keep a fact of the environment; the first one counts, and each of 20 other values is reported once."""
         self.file.is_odd = True
         known = self.facts.setdefault(name, value)
         if known != value and (name, value) not in self._other_facts and len(self._other_facts) < MAX_FAULTS:

@@ -123,7 +123,7 @@ def name_of(run: RunBuilder, row: Mapping[str, Any], path: Path, *fields: str) -
 
 
 def fact(run: RunBuilder, name: str, value: object) -> None:
-    """Keep an environment fact, if the document has it."""
+    """Keep an environment fact, if the document has it as a text of at most 200 characters."""
     if isinstance(value, str) and 0 < len(value.strip()) <= _LONGEST_FACT:
         run.facts[name] = value.strip()
 
@@ -135,7 +135,7 @@ def keep_time_and_place(run: RunBuilder, data: Mapping[str, Any], field: str, pl
 
 
 def commit_of(value: object) -> str | None:
-    """Return a commit; None for words that tools write if there is no commit."""
+    """Return a commit, 7 to 64 lowercase hexadecimal digits; None for all else, such as the words of tools for none."""
     return value if isinstance(value, str) and _COMMIT.fullmatch(value) else None
 
 
@@ -145,7 +145,8 @@ def statistic_of(name: str) -> str | None:
     if name in _STATISTICS:
         return _STATISTICS[name]
     found = _PERCENTILE.fullmatch(name)
-    return f"p{int(found[1])}{(found[2] or '').rstrip('0').rstrip('.')}" if found else None
+    short = f"p{int(found[1])}{(found[2] or '').rstrip('0').rstrip('.')}" if found else ""
+    return _STATISTICS.get(short, short) or None
 
 
 class Target(Struct, frozen=True):
@@ -217,7 +218,7 @@ def csv_rows(
     """Yield each row below a header as its line and its cells by column; problems go to the run.
 
     A line with another number of cells is an error, unless it has a single cell, as the lines of a log around it have.
-    A header without a row is an error. The last row counts only if its line ends.
+    If no header has a row, that is an error. The last row counts only if its line ends.
     """
     header: list[str] = []
     begun, has_row = 0, False  # the line of the first header

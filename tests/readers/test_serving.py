@@ -7,11 +7,21 @@ import pytest
 from damage import check_changes, check_pieces
 from reading import errors, run_of, runs_of, said, values_of
 
+from perfgate.readers.records import statistic_of
+
 RANDOM = random.Random(11)
 
 
 def aggregates(run):
     return {str(one.key): dict(one.aggregate) for one in run.series if one.kind == "aggregate"}
+
+
+@pytest.mark.parametrize(
+    ("printed", "name"),
+    [("p50", "median"), ("P50.0", "median"), ("p50.5", "p50.5"), ("p05", "p5"), ("P99.90", "p99.9"), ("qps", None)],
+)
+def test_the_names_of_statistics(printed, name):
+    assert statistic_of(printed) == name
 
 
 # --- the console of vLLM and SGLang ---------------------------------------------------------------------------------
@@ -648,6 +658,20 @@ def test_endless_digits_of_llama_bench_are_no_fault(digits):
     head = "build_commit,model_type,n_prompt,n_gen,avg_ts,stddev_ts\n"
     assert values_of(run_of(f"{head}abc,llama,512,0,1{'0' * digits},1.0\n", "llama-bench")) is not None
     assert values_of(run_of(f"{head}abc,llama,1{'0' * digits},0,12,1.0\n", "llama-bench")) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Request concurrency: 4\n  Client:\n    Avg latency: 7 usec\n    p99 latency: 9x9 usec\n",
+        "Concurrency,Inferences/Second,p50 latency,p99 latency\n4,14.5,,9x9\n",
+    ],
+    ids=["printed", "CSV"],
+)
+def test_a_damaged_latency_of_perf_analyzer_is_an_error(text):
+    (problem,) = errors(run_of(text, "perf-analyzer"))
+    assert "latency" in problem
+    assert '"9x9" is not a number; left out' in problem
 
 
 def test_loads_of_perf_analyzer_that_were_measured_twice_are_two_runs():

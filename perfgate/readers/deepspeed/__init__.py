@@ -85,7 +85,7 @@ class _LogRun(RunBuilder):
 
     @property
     def has_measured(self) -> bool:
-        """Return whether steps have begun."""
+        """Return whether steps have begun, or a table of collectives was read."""
         return bool(self.finished) or any(not key.metric.startswith(_BEFORE_STEPS) for key in self.columns)
 
     def run(self, part: int | None = None) -> Run:
