@@ -120,7 +120,8 @@ class ItemRunner(Struct):
         side = ProgramSide(command)
         if self.commits:
             top = self._top(item)
-            add_worktree(self.commits[item], top)
+            if add_worktree(self.commits[item], top):
+                self._mark(item).unlink(missing_ok=True)  # it was built in a folder that is gone
             side = side_in(self.commits[item], top, command)
         side = replace(side, environment={**side.environment, **dict(program.env), ITEM: name})
         if builder and not self._is_built(item):

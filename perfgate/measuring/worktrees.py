@@ -58,17 +58,18 @@ def checked_out(ref: str, words: tuple[str, ...]) -> Iterator[ProgramSide]:
             remove_worktree(commit, top)
 
 
-def add_worktree(commit: Commit, top: Path) -> None:
-    """Check out a commit in a new folder, or use the folder that has it already. Raises Refused (3)."""
+def add_worktree(commit: Commit, top: Path) -> bool:
+    """Check out a commit in a new folder and return True, or False if the folder has it already. Raises Refused (3)."""
     for name in _OF_HOOKS:
         os.environ.pop(name, None)
     if top.exists():
         with suppress(Refused):
             found = git("rev-parse", "--show-toplevel", "HEAD", what="", cwd=top).decode().split("\n")
             if found[:2] == [str(top.resolve()), commit.sha]:
-                return
+                return False
         remove_worktree(commit, top)
     _in_repository(commit)("worktree", "add", "--detach", "--force", "--quiet", str(top), commit.sha)
+    return True
 
 
 def remove_worktree(commit: Commit, top: Path) -> None:

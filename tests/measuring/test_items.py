@@ -6,9 +6,11 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import Repository
 
 from perfgate.measuring import items
 from perfgate.measuring.items import ItemProgram, item_runner
+from perfgate.workspace.commit_files import Commit
 
 
 def test_the_time_of_a_pair_is_without_its_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +26,17 @@ def test_the_time_of_a_pair_is_without_its_builds(tmp_path: Path, monkeypatch: p
         assert (runner.cost(1), runner.cost(2)) == (10.0, 20.0)
         runner.run_pair(0, 1, 2)
         assert (len(runner.build_times), runner.started) == (2, 4)
+
+
+def test_a_worktree_that_was_made_anew_is_built_again(folder: Path) -> None:
+    repository = Repository(folder)
+    repository.git("commit", "-q", "--allow-empty", "-m", "a")
+    program = ItemProgram(("sh", "-c", "cat built > $PERFGATE_RESULTS/r.txt"), build=("touch", "built"))
+    with item_runner(program, folder / "search", ["a"], [Commit.of("HEAD")]) as runner:
+        runner.run(0, 1)
+        runner.run(0, 2)
+        assert len(runner.build_times) == 1
+        (top,) = (path for path in (folder / "search" / "worktrees").iterdir() if path.is_dir())
+        repository.git("worktree", "remove", "--force", str(top))
+        assert runner.run(0, 3).exists()
+        assert len(runner.build_times) == 2
