@@ -86,7 +86,7 @@ def acceptance(options: CommandOptions) -> Acceptance:
 def shown_path(path: str) -> str:
     """Return a file as reports name it: relative to the working directory; outside of it the bare name."""
     relative = typed_path(path)
-    return os.path.basename(relative) if relative.startswith("..") else relative
+    return os.path.basename(relative) if relative.startswith("../") or relative == ".." else relative
 
 
 def typed_path(path: str) -> str:

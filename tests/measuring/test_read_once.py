@@ -17,6 +17,7 @@ from programs import hooked, plain
 from perfgate.core import Location, Problem, Run, SourceFile
 from perfgate.core.coverage import Coverage
 from perfgate.workspace.input_files import RunsOfPath
+from perfgate.workspace.options import shown_path
 
 Command = Callable[..., Done]
 
@@ -107,3 +108,10 @@ def test_a_run_that_moved_has_the_names_of_its_new_place() -> None:
         return RunsOfPath(path, (Run(path, "deepspeed", (), (problem,), files=files, coverage=coverage),), ("0",))
 
     assert runs_of("out").at("kept/1/out") == runs_of("kept/1/out")
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"), [("..data/r.json", "..data/r.json"), ("../x/r.json", "r.json"), ("a/../r.json", "r.json")]
+)
+def test_only_a_path_outside_of_the_folder_is_its_bare_name(folder: Path, path: str, shown: str) -> None:
+    assert shown_path(path) == shown
