@@ -60,7 +60,10 @@ class SeriesTable:
     def find(self, metric: str, unit: str, labels: Labels | None = None, *, single: bool = False) -> RecordedSeries:
         """Return a series, and add it if it is new. Raises ValueError for invalid or contradictory arguments."""
         key = metric, tuple((labels or {}).items())
-        series = self._given.get(key)
+        try:
+            series = self._given.get(key)
+        except TypeError:  # a label that is a list: it is refused below
+            series = None
         if series is None:
             _check_text("the name of a metric", metric, can_be_empty=False)
             for name, value in (labels or {}).items():

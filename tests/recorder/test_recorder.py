@@ -129,6 +129,7 @@ def test_steps_can_be_numbered_and_values_given_a_step_of_their_own() -> None:
         ({"metric": "\ud800"}, ValueError, "half a surrogate pair"),
         ({"labels": {"rank": 0}}, ValueError, "the label rank is 0, not text"),
         ({"labels": {"": "0"}}, ValueError, "the name of a label is empty"),
+        ({"labels": {"rank": [0]}}, ValueError, "the label rank is [0], not text"),
         ({"value": "3"}, TypeError, "'3' is text, not a number"),
         ({"value": None}, TypeError, "a value of type NoneType is not a number"),
         ({"value": np.zeros(2)}, TypeError, "a value of type ndarray is not a number"),
