@@ -29,7 +29,7 @@ _Table: TypeAlias = tuple[bytes, str, list[int]]
 
 
 class PackedTrees(LazyTrees):
-    """The call trees of a run, unpacked whenever they are used."""
+    """The call trees of a run, unpacked for each iteration; only an index keeps them in memory."""
 
     def __init__(self, trees: Sequence[CallTree]) -> None:
         self._heads = tuple(_head(tree) for tree in trees)

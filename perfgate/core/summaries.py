@@ -58,7 +58,7 @@ class Portion(Struct, frozen=True):
 
 
 class Straggler(Struct, frozen=True):
-    """The slowest rank of one step: the seconds of its own work, and the seconds that the others waited for it."""
+    """The slowest rank of one step: the seconds of its own work, and those that all others waited for it."""
 
     step: int
     rank: str
@@ -77,7 +77,7 @@ class TraceView(Struct, frozen=True):
     parts: tuple[Portion, ...]
     #: By family (`kernel`, `op`, `range`): the names that took the most time, and the number of all names.
     top: Mapping[str, tuple[tuple[Portion, ...], int]]
-    #: The steps in which the other ranks waited longest.
+    #: The steps in which the other ranks waited longest, or, without waits, those with the longest work of a rank.
     stragglers: tuple[Straggler, ...]
 
 

@@ -2,8 +2,8 @@
 
 A `LargeArray` can replace a one-dimensional float64, int64 or bool array: it has numpy's protocols for arrays of
 other libraries, `__array_ufunc__` (NEP 13) and `__array_function__` (NEP 18). Arithmetic with it is done when its
-results are read. Sums are added in numpy's order, so every result has the same bits as in memory. All functions that
-are neither in this class nor in FUNCTIONS read the whole array into memory.
+results are read. Sums are added in numpy's order, so every result has the same bits as in memory, if no value is NaN.
+All functions that are neither in this class nor in FUNCTIONS read the whole array into memory.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ class TextSensor(Sensor, Protocol):
 def growth(before: float, after: float, seconds: float, most: float = math.inf) -> float:
     """Return the growth of a counter between two readings; NaN if it was reset.
 
-    A counter of 32 bits that went past its end has grown by 2^32 more than it shows. `most`: see `Channel`.
+    A counter of 32 bits that went past its end has grown by 2^32 more than it shows. A reset from beyond half of that
+    looks the same, unless the growth exceeds `most`: see `Channel`.
     """
     grown = after - before
     if grown < 0 and before < _WRAP:

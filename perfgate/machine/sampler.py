@@ -5,7 +5,7 @@ Then it closes its file, so the file is complete even if the program was killed.
 a terminal does not reach it.
 
 The file is a results document, written by the recorder. It has a value for each window of time. A window is a tenth of
-a second long; after every 4,096 windows it is twice as long. So a day of training takes ten times the space of seven
+a second long; after every 4,096 windows it is twice as long. So a day of training takes eight times the space of seven
 minutes, and not two hundred times.
 """
 

@@ -1,8 +1,9 @@
 """Measure and judge by turns, until the rules have their answers or runs or time are used up.
 
-All verdicts are judged after every run; each time is a look. The looks share the error rate of a rule
-(`perfgate.stats.sequential`), so the chance that any of them is wrong stays below the rate that the rule allows. A
-doubt, or a failure that only one run shows, does not end the runs before the last look.
+All verdicts are judged after every run; each time is a look (`run_again_if_suspect` judges only after the first and
+after the last one). The looks share the error rate of a rule (`perfgate.stats.sequential`), so the chance that any of
+them is wrong stays below the rate that the rule allows. A doubt, or a failure that only one run shows, does not end the
+runs before the last look.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ JudgeRuns = Callable[[Sequence[Path], Mapping[str, Mapping[str, Fact]]], Report]
 
 
 def run_until_settled(options: MeasuringOptions, words: tuple[str, ...], judge_runs: JudgeRuns, tell: Tell) -> Report:
-    """Run a command until every verdict is final. Raises Refused for usage errors."""
+    """Run a command until every verdict is final, or as `options` say. Raises Refused for usage errors."""
     side, folder = ProgramSide(words, environment=options.environment, cpus=options.cpus), new_folder(options.keep)
     made: list[Path] = []
 
@@ -144,7 +145,7 @@ def _matches(pattern: str, keep: Path) -> list[Path]:
 def until_settled(
     options: MeasuringOptions, measure: MeasureRun, judge_runs: JudgeRuns, noun: str, tell: Tell
 ) -> Report:
-    """Measure and judge until every verdict is final, or runs or time are used up. A failed run is exit 3.
+    """Measure and judge until every verdict is final, or runs or time are used up. A failed run is an error of the report.
 
     `noun`: the word for what `measure` makes, such as `run` or `pair`.
     """

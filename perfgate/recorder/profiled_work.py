@@ -226,7 +226,7 @@ class LoopWork:
 
     @property
     def nanoseconds(self) -> int:
-        """The time that the profile has cost the program so far, in ns; it does not count as time of the run."""
+        """The time in ns that a finished profile cost the program, else 0; it does not count as time of the run."""
         return round(1e9 * self._profile.seconds) if self._profile is not None and self._is_over else 0
 
     def abandon(self) -> None:

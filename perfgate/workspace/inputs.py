@@ -41,7 +41,8 @@ from perfgate.workspace.output_files import open_scratch
 
 #: From this size in bytes on, a file is read faster in parts by several processes.
 WORTH_PARTS = 96 << 20
-#: Called with the name of a file, the number of bytes read so far, and the size of the file (0 if unknown).
+#: Called with the name of what is read, how much of it was read so far, and its size (0 if unknown), in bytes. On a
+#: cluster, the numbers count files.
 Watcher = Callable[[str, int, int], None]
 #: Returns the runs of a file with outlines instead of the values that the command does not need.
 Shorten = Callable[[tuple[Run, ...]], tuple[Run, ...]]
@@ -53,7 +54,7 @@ _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 @contextmanager
 def watched_by(watcher: Watcher) -> Iterator[None]:
-    """Call the watcher for each chunk of a file that is read in the block."""
+    """Call the watcher for each chunk that is read in the block, and for each file that another process has read."""
     token = _watcher.set(watcher)
     try:
         yield
@@ -95,11 +96,12 @@ def read_runs(
             conditions are compared.
         with_calls: make the call tree of each trace, which takes a quarter of the time and only causes need.
         mappings: how the files of the team's own tools are read.
-        shortening: called once if several files are read; returns the function that shortens the runs of each, or None.
+        shortening: called once if several files are read, or if `earlier` is given; returns the function that shortens
+            the runs of each, or None.
         earlier: the runs of the first paths, which were read before and may have moved, so they are not read again. The
             runs of the new paths are added to this list.
 
-    Raises Refused for an unknown format and for the same file given twice.
+    Raises Refused for an unknown format, and for the same file, or a copy of it, given twice.
     """
     refuse_twice(paths)
     # A glob of the shell may name the file of the machine, too: it is read with the results beside it.

@@ -29,7 +29,7 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.input_files import CHUNK
 from perfgate.workspace.options import Refused
 
-#: `--workers`: the number of processes that read; None is one for each processor that this process may use.
+#: `--workers`: the number of processes that read; None is as many as files, processors and memory allow.
 WORKERS: ContextVar[int | None] = ContextVar("workers", default=None)
 #: `--executor`: the scheduler of a Dask cluster that reads, such as `tcp://HOST:PORT`; None is this machine.
 SCHEDULER: ContextVar[str | None] = ContextVar("scheduler", default=None)

@@ -38,7 +38,7 @@ def sent_apart(
 
     `environment`: variables for the process that are not set. `lost`: what the package prints if the server did not
     take everything; None if it raises an error. Raises ImportError without its package, and Refused (2) if it fails,
-    and (3) if it takes too long, or if it prints `lost`.
+    and (3) if it takes too long, ends without an answer, or prints `lost`.
     """
     allow_read_only_mappings()
     is_forked = sys.platform == "linux" and threading.active_count() == 1
