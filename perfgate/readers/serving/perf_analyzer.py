@@ -96,7 +96,13 @@ def _statistic(run: RunBuilder, labels: Labels, latency: Latency, name: str, tex
     if name in latency:
         run.refuse(Key("latency", labels), f"{name} {AGAIN}", line)
     else:
-        latency[name] = (number(text), line)
+        latency[name] = (_number(text), line)
+
+
+def _number(text: str) -> float | str | None:
+    """Return a printed number; any other text as it is, which is refused later, and None without one."""
+    parsed = number(text)
+    return (text or None) if parsed is None else parsed
 
 
 def _latency(run: RunBuilder, labels: Labels, latency: Latency) -> None:
@@ -115,5 +121,5 @@ def _record(runs: RecordRuns, row: dict[str, str], line: int) -> None:
             metric = _COLUMNS.get(name) or name.lower().replace(" ", ".", 1).replace(" ", "_")
             run.value(Key(metric, labels), "s", text, line, per=1e6)
         elif name.endswith(" latency") and (statistic := statistic_of(name.removesuffix(" latency"))):
-            latency[statistic] = (number(text), line)
+            latency[statistic] = (_number(text), line)
     _latency(run, labels, latency)
