@@ -2,6 +2,8 @@ import pytest
 from damage import check_changes, check_pieces
 from reading import SHARED, errors, run_of, runs_of, said, values_of
 
+from perfgate.readers.nvidia import nccl_tests
+
 SIZES = "0 data size: 4.0 GB\n1 data size: 4.0 GB\n"
 BLOCK = "{}:\n duration: {:.4f} sec\n algo throughput: {:.4f} bps, {:.4f} Gbps\n busbw: {:.4f}  Gbps\n"
 
@@ -84,3 +86,11 @@ def test_a_real_text():
     assert values['all_reduce.busbw{rank="30", size="4.0 GB"}'][0] == pytest.approx(15.2250e9 / 8)
     assert values['all_reduce.busbw{rank="1", size="4.0 GB"}'][0] == pytest.approx(15.2473e9 / 8)
     assert values['all_reduce.busbw{rank="23", size="4.0 GB"}'][0] == pytest.approx(14.9150e9 / 8)
+
+
+def test_a_block_that_is_dropped_because_too_many_are_open_is_said(monkeypatch):
+    monkeypatch.setattr(nccl_tests, "_MOST_OPEN", 2)
+    begun = block(0, 4.0).partition(" algo")[0]
+    assert said(run_of(begun + "1:\n2:\n" + block(3, 5.0))) == [
+        "train.log:1: warning: the block is incomplete; left out"
+    ]

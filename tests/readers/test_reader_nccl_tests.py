@@ -403,6 +403,8 @@ def test_sizes_that_were_rounded_to_zero_are_a_mean():
     )
     [series] = [one for one in run.series if str(one.key) == 'collective.time{place="out", size="0"}']
     assert (series.kind, dict(series.aggregate)) == ("aggregate", {"mean": pytest.approx(3e-6), "count": 2.0})
+    wrong = f"train.log:{HEAD.count(chr(10)) + 2}: error: collective.time"
+    assert errors(run_of(HEAD + row.format(2.0) + row.format("inf")))[0].startswith(wrong)
 
 
 def test_a_log_of_several_programs_can_be_damaged():

@@ -199,7 +199,7 @@ def _add_mean(run: RunBuilder, key: Key, unit: str, values: Sequence[NcclValue])
     for value in values:
         number, fault = checked(value.printed, unit)
         if fault:
-            run.refuse(key, fault, values[0].at)
+            run.refuse(key, fault, value.at)
             return
         total += number / value.per
     run.aggregate(key, unit, {"mean": total / len(values), "count": float(len(values))})

@@ -42,7 +42,7 @@ labels rank and size (as printed). `algo throughput` counts every byte twice, th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -157,6 +157,13 @@ class _Block(Struct):
         return value / before if before else 0.0
 
 
+def _say_incomplete(run: RunBuilder, blocks: Sequence[_Block]) -> None:
+    """Report incomplete blocks that are left out. A line `27:` without a value below it may be of another program."""
+    for block in blocks:
+        if block.texts:
+            run.say("warning", "the block is incomplete; left out", block.line)
+
+
 class _AllReduceBench:
     """The blocks of a text while it is read.
 
@@ -177,6 +184,7 @@ class _AllReduceBench:
         if size := _BENCH_SIZE.fullmatch(line):
             self._sizes[size[1]] = size[2]
         elif rank := _BENCH_RANK.fullmatch(line):
+            _say_incomplete(run, self._open[: -_MOST_OPEN + 1])
             self._open = [*self._open[-_MOST_OPEN + 1 :], _Block(rank[1], number)]
         for at, (_, _, _, pattern) in enumerate(_BENCH_FIELDS):
             if found := pattern.search(line):
@@ -184,9 +192,7 @@ class _AllReduceBench:
 
     def finish(self, run: RunBuilder) -> None:
         """Report blocks that are incomplete, and keep the number of ranks."""
-        for block in self._open:
-            if block.texts:
-                run.say("warning", "the block is incomplete; left out", block.line)
+        _say_incomplete(run, self._open)
         ranks = {int(rank) for rank in self._sizes}
         if len(ranks) > 1 and ranks == {*range(len(ranks))}:
             run.facts.setdefault("world_size", len(ranks))
