@@ -145,7 +145,7 @@ def _matches(pattern: str, keep: Path) -> list[Path]:
 def until_settled(
     options: MeasuringOptions, measure: MeasureRun, judge_runs: JudgeRuns, noun: str, tell: Tell
 ) -> Report:
-    """Measure and judge until every verdict is final, or runs or time are used up. A failed run is an error of the report.
+    """Measure and judge until every verdict is final, or runs or time are used up. A failed run is an error.
 
     `noun`: the word for what `measure` makes, such as `run` or `pair`.
     """
