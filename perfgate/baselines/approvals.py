@@ -98,7 +98,7 @@ def add(
 
     Parameters:
         by: the user who adds the runs.
-        rotate: remove the oldest runs of a full level.
+        rotate: remove the oldest runs of a full level, but not those of the anchor.
         keep_all: store the samples of every metric, not only of those that a rule reads.
         merged: the head of the measured pull request. If only its allowances let the runs pass, they open a new level.
     """
@@ -124,7 +124,7 @@ def add(
 
 
 def _add(found: Candidates, history: History, by: str | None, rotate: bool, keep_all: bool) -> list[str]:
-    """Write the runs into the newest level. With `rotate`, its oldest runs are removed to make room."""
+    """Write the runs into the newest level. With `rotate`, its oldest runs make room, but those of the anchor stay."""
     head = history.heads()[0]
     held = history.levels[head]
     room = RUNS_KEPT - len(held)

@@ -1,7 +1,7 @@
 """Baselines in an object store, reached through fsspec: `s3://bucket/baselines`, `gs://...`.
 
 There is no lock. A file is created only if it does not exist (S3: `If-None-Match`), so the second writer of a name gets
-an error. Two writers do not need the same name, because it contains the hash of the content. Two approvals at the same
+an error. Two writers of runs do not need the same name: it contains the hash of the content. Two approvals at the same
 time leave two newest levels, as two branches do; a later approval replaces both.
 """
 
@@ -29,7 +29,7 @@ class BucketStore:
         self.shown = url.rstrip("/")
         #: The sizes of the objects that were listed.
         self._sizes: dict[str, int | None] = {}
-        #: The paths below each folder that was listed, until a file is written or is missing: a listing is slow.
+        #: The paths below each folder that was listed, until a file is written, removed or missing: a listing is slow.
         self._listed: dict[str, list[str]] = {}
         self.limits = limits
 

@@ -71,7 +71,7 @@ class Candidates(Struct, frozen=True):
         return replace(self, loaded=loaded)
 
     def level_name(self, parent: str | None, reason: str) -> str:
-        """Return the name of the level that these runs open: the day, and a hash that two branches never share.
+        """Return the name of the level that these runs open: the day, and a hash of its parent, reason and files.
 
         Raises Refused if a level has this name already.
         """
@@ -100,7 +100,7 @@ class Candidates(Struct, frozen=True):
         by: str | None = None,
         only: Collection[str] = (),
     ) -> list[str]:
-        """Store every run in a level; returns the lines to print. Raises Refused.
+        """Store the runs in a level, at most the last ten; returns the lines to print. Raises Refused.
 
         `target`: `store`, or the folder of a proposal.
         `keep_all`: store the samples of every metric, not only of those that a rule reads. `by`: the user who adds the
@@ -282,7 +282,7 @@ def read_measured(
 
 
 def unknown_gpu(runs: Sequence[Run], facts: Mapping[str, Fact], identity: Sequence[str]) -> list[str]:
-    """Return a warning if runs of a GPU are stored and the model of the GPU is not known; else nothing.
+    """Return a warning if runs of a GPU are stored, and `identity` has the model of the GPU, which is not known.
 
     A later check that knows its GPU would find no baseline, and end with exit 3.
     """

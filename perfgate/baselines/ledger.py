@@ -133,7 +133,7 @@ def record_evidence(store: WritableStore, suite: str, found: LedgerEntry) -> str
 
 
 def _write(store: WritableStore, suite: str, entry: LedgerEntry, identity: Sequence[object]) -> str | None:
-    """Write an entry with the time and an id, the hash of `identity`; returns the path, or None if it was there."""
+    """Write an entry with the time and an id, the hash of `identity`; returns the path, or None if it has a file."""
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
     entry = replace(entry, time=f"{now():%Y-%m-%dT%H:%M:%SZ}", id=digest)
     if any(entry.id in path for path in store.paths(f"{LEDGER}/{suite}")[0]):
@@ -180,7 +180,7 @@ def _months(store: Store, before: str = _AFTER_ALL) -> dict[tuple[str, str], lis
 
 
 def compact_ledger(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
-    """Write the entries of each month as one file; returns a line for each month, and problems. Raises Refused.
+    """Write the entries of each month as one file; returns a line for each that was not, and problems. Raises Refused.
 
     `before`: the first month that is not compacted, `YYYY-MM`; None to compact all months.
     """

@@ -219,7 +219,7 @@ def _wrong_together(place: str, runs: Sequence[StoredRun]) -> Iterator[tuple[str
             yield run.path, f"is of another environment than its folder: it belongs to {name}"
     heads = History.of(runs).heads()
     if len(heads) > 1:
-        yield place, f"two approvals have the same parent, {' and '.join(heads)}: approve new runs to replace both"
+        yield place, f"two approvals do not follow each other, {' and '.join(heads)}: approve new runs to replace both"
 
 
 def _unsound(store: Store, run: StoredRun) -> Problem | None:

@@ -131,7 +131,7 @@ def differences(stored: Identity, seen: Identity) -> list[str]:
 
 
 def newest_history(paths: Sequence[str], runs: int = NEWEST_RUNS) -> list[str]:
-    """Return the paths of files that have the newest `runs` runs, or more.
+    """Return the paths of files that have the newest `runs` runs or more, if the newest months have as many.
 
     They are that many files of one run each; if there are fewer, all of these and the files of the newest months. So
     runs with a file of their own are taken to be newer than those in a file of a month.

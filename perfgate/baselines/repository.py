@@ -96,7 +96,7 @@ class StoredBaselines(Struct, frozen=True):
         if len(heads) > 1:
             step = f"approve new runs to replace both: {accept.approve}"
             step = step if accept.ref is None else f"approve new runs on {accept.ref}, to replace both"
-            message = f"two approvals have the same parent, {' and '.join(heads)}: {step}"
+            message = f"two approvals do not follow each other, {' and '.join(heads)}: {step}"
             problems.append(Problem("error", message, found.store.location(found.place)))
         if problems:
             return LoadedBaseline(_UNUSABLE, history, problems, damaged, found.sha256)

@@ -64,7 +64,7 @@ def _folder(host: Fact | None) -> str:
 def known_runners(store: Store, facts: Mapping[str, Fact]) -> tuple[tuple[Qualification, ...], list[Problem]]:
     """Return the qualifications that a machine with these facts is compared with, oldest first; and problems of files.
 
-    They are those of its host since its last renewal, or else the newest one of each other host of its kind.
+    They are the newest ten of its host since its last renewal, or else the newest one of each other host of its kind.
     """
     paths, problems = store.paths(MACHINES)
     own = [path for path in paths if path.startswith(f"{_folder(facts.get('host'))}/")][-_NEWEST:]

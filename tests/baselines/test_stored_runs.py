@@ -187,7 +187,7 @@ def test_two_approvals_side_by_side_have_to_be_settled(gate: Command, folder: Pa
         path.write_bytes(data)
     done = gate("check", "run3.log")
     assert done.code == 3
-    assert "two approvals have the same parent" in " ".join(done.out.split())
+    assert "two approvals do not follow each other" in " ".join(done.out.split())
     refused = gate("baseline", "add", "run3.log")
     assert (refused.code, "two approvals" in refused.err) == (3, True)
     write_log(folder / "run4.log", forward=steady(100, seed=4))

@@ -110,7 +110,7 @@ def _two_branches_that_each_approve(repository: Repository, perfgate: Command, f
     both = write_run(folder / "both.json", 108, 132, seed=72)
     forked = perfgate("check", both, "--policy-ref", "HEAD")
     assert forked.code == 3
-    assert "two approvals have the same parent" in words(forked)
+    assert "two approvals do not follow each other" in words(forked)
     assert "approve new runs on HEAD, to replace both" in words(forked)
     clock()
     assert perfgate("baseline", "approve", both, "--reason", "both together").code == 0
