@@ -218,13 +218,13 @@ def _unknown(name: str, text: str, *, is_alone: bool) -> Problem:
 def _versions(place: Path, file: ImportFile) -> Iterator[ImportFile]:
     """Yield each version of a file in git, with the time and the commit that wrote it; nothing outside of git."""
     folder = place.resolve().parent
-    words = ("log", "--follow", "--diff-filter=AMR", "--format=%x1e%H%x1f%cI", "--name-only", "--", place.name)
+    words = ("log", "--follow", "--diff-filter=AMR", "--format=%x1e%H%x1f%cI", "-z", "--name-only", "--", place.name)
     try:
         text = git(*words, what=file.name, cwd=folder).decode("utf-8", "replace")
     except Refused:
         return
-    for entry in filter(None, (entry.strip("\n") for entry in text.split("\x1e"))):
-        about, _, name = entry.partition("\n")
+    for entry in filter(None, (entry.strip("\n\0") for entry in text.split("\x1e"))):
+        about, _, name = entry.replace("\0", "\n").partition("\n")
         commit, time = about.split("\x1f")
         data = git("show", f"{commit}:{name.strip()}", what=f"{file.name} at {commit}", cwd=folder)
         text = data.decode("utf-8", "replace")
@@ -232,7 +232,10 @@ def _versions(place: Path, file: ImportFile) -> Iterator[ImportFile]:
 
 
 def _other_branches(refs: Counter[str | None], ref: str | None) -> tuple[Set[str | None], list[str]]:
-    """Return the branches to leave out (all but `ref`, or the one with most runs), and lines. Raises Refused (3)."""
+    """Return the branches to leave out: all but `ref` or the one with most runs; and lines. Raises Refused (3).
+
+    Runs that name no branch are never left out.
+    """
     named = Counter({name: count for name, count in refs.items() if name})
     if not named or (ref is None and len(named) == 1):
         return set(), []

@@ -132,8 +132,9 @@ def test_a_folder_of_files(folder: Path, perfgate: Command, tool: str) -> None:
     assert [run.commit for run in one.runs] == [ONE, TWO]
 
 
+@pytest.mark.parametrize("name", ["golden_values_dev.json", 'golden_values_"größer".json'])  # git quotes the second
 def test_each_version_of_golden_values_is_a_run(
-    folder: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch
+    folder: Path, perfgate: Command, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], check=True, capture_output=True, text=True).stdout.strip()
@@ -143,12 +144,12 @@ def test_each_version_of_golden_values_is_a_run(
     for number, value in enumerate((1.6, 1.7)):
         values = {str(step): value for step in range(1, 11)}
         golden = {"iteration-time": {"start_step": 1, "end_step": 10, "step_interval": 1, "values": values}}
-        Path("golden_values_dev.json").write_text(json.dumps(golden))
-        git("add", "golden_values_dev.json")
+        Path(name).write_text(json.dumps(golden))
+        git("add", name)
         monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-01-0{number + 1}T00:00:00+00:00")
         git("-c", "user.name=ada", "-c", "user.email=ada@example.org", "commit", "-q", "-m", "golden")
         commits.append(git("rev-parse", "HEAD"))
-    done = perfgate("history", "import", "golden_values_dev.json")
+    done = perfgate("history", "import", name)
     assert done.code == 0, done.said
     (one,) = series(folder).values()
     assert ([run.commit for run in one.runs], one.values.tolist()) == (commits, [1.6, 1.7])
