@@ -142,7 +142,7 @@ def _refuse_copies(runs: RepeatedRuns) -> None:
 def _chosen(
     first: FirstRuns, gate: FirstGate, choices: InitChoices, make_pairs: Callable[[], FirstPairs]
 ) -> tuple[FirstGate, Files]:
-    """Return a gate with its files: of stored runs; or of pairs if stored runs see too little, and pairs see more."""
+    """Return a gate with its files: of pairs if the user chose them, or if stored runs see too little; else of runs."""
     stored = None if choices.paired else init_gate.gate_from_runs(first, gate, without_step=choices.without_step)
     if stored is not None and (choices.without_step or not _is_poor(stored[0])):
         return stored
@@ -254,7 +254,7 @@ def with_benchmark_json(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def missing_work(words: Sequence[str], runs: Sequence[Run]) -> Iterator[str]:
-    """Yield a hint for each source file that records steps without their exact work."""
+    """Yield a hint for each source file that records steps without their exact work; none if a run has any work."""
     if any(series.key.metric.startswith("work.") for run in runs for series in run.series):
         return
     for word in words:
@@ -272,7 +272,7 @@ def _source(path: Path) -> bytes:
 
 
 def _line_without_work(tree: ast.Module) -> int | None:
-    """Return the line of the first recorder or callback without `work=True`; None if there is none, or no framework."""
+    """Return the line of a recorder or callback without the option `work`; None if there is none, or no framework."""
     imported: set[str] = set()
     recorders: list[ast.Call] = []
     for node in ast.walk(tree):

@@ -81,7 +81,7 @@ class FirstRuns(Struct, frozen=True):
 
 
 def read_first_runs(options: CommandOptions, suite: str, mapping_files: RuleFiles) -> FirstRuns:
-    """Read the runs of a gate. Raises Refused for runs that cannot become a baseline."""
+    """Read the runs of a gate; of many, keep the last. Raises Refused for runs that cannot become a baseline."""
     found = parse_mappings(mapping_files)
     mapped = replace(no_rules(suite, ()), mappings=found.mappings, conditions=label_names(found.mappings))
     runs, facts, noticed = read_measured(options, mapped)
@@ -121,7 +121,7 @@ def gate_from_runs(first: FirstRuns, gate: FirstGate, *, without_step: bool = Fa
 
 
 def _of_program(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs without the machine's metrics; if they have other times, also without the command's own times."""
+    """Return the runs without the machine's metrics; if they have other times, also without the command's costs."""
 
     def without(*prefixes: str) -> list[Run]:
         kept = (tuple(one for one in run.series if not one.key.metric.startswith(prefixes)) for run in runs)
@@ -144,8 +144,8 @@ def _paired_case(first: FirstRuns, ruleset: Ruleset) -> Case | None:
 def _stored_case(first: FirstRuns, ruleset: Ruleset, files: Files) -> Case:
     """Add the runs to `files` as a first level; return the case of the runs against this level.
 
-    Raises Refused for runs that fail the new rules, because people switch off a gate that begins red. Too few runs to
-    show the noise are not a failure: further runs of the new gate will show it.
+    Raises Refused for runs that do not pass the new rules, because people switch off a gate that begins red. Too few
+    runs to show the noise are no reason: further runs of the new gate will show it.
     """
     given = replace(first.options, rules=tuple(files), suite=first.suite)
     with tempfile.TemporaryDirectory() as folder:
@@ -179,7 +179,10 @@ def empty_gate(options: CommandOptions, choices: InitChoices) -> FirstGate:
 
 
 def written(gate: FirstGate, files: Files, choices: InitChoices, existing: str = "") -> FirstGate:
-    """Write the files and the job of the CI system; return the gate with their names. Raises Refused."""
+    """Write the files and the job of the CI system; return the gate with their names. Raises Refused.
+
+    A dry run writes nothing, and returns the texts, too.
+    """
     job = ci_file(choices.ci, is_paired=gate.is_paired, command=gate.command, is_remembered=gate.measured is not None)
     files[job.place], gate = job.text.encode(), replace(gate, found_by=job.step)
     if choices.ci == "github" and not gate.is_paired:  # pairs have no history
