@@ -85,6 +85,13 @@ def test_what_a_vendor_does_not_write_is_absent():
     assert said(with_missing_ranks(run)) == ["train.log: warning: 7 of 8 ranks are missing (0, 1, 2, 4, 5, ...)"]
 
 
+def test_ranks_of_other_files_may_have_names():
+    series = {"metric": "m", "labels": {"rank": "main"}, "unit": "s", "value": 1.0}
+    results = json.dumps({"schema": "perfgate.results/1", "series": [series]})
+    run = with_missing_ranks(joined(a=rank_trace(0, [100]), b=results))
+    assert said(run)[-1] == "run: warning: 1 of 2 ranks are missing (1)"
+
+
 def test_absolute_nanoseconds_are_exact():
     whole = 1_711_964_646_000_000
     trace = f'{{"traceEvents": [{json.dumps(event("cpu_op", "x", 1, 2))}]}}'

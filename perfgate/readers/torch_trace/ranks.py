@@ -173,7 +173,8 @@ def with_wait(run: Run, calls: Iterable[Calls], transfers: Mapping[Collective, F
 def missing_ranks(run: Run) -> list[Problem]:
     """Return a warning if the job had more ranks than the run has; it is common to trace a few ranks of a large job."""
     world = run.environment.get("world_size")
-    present = {int(rank) for series in run.series if (rank := series.key.label("rank")) is not None}
+    ranks = {series.key.label("rank") or "" for series in run.series}
+    present = {int(rank) for rank in ranks if rank.isdecimal() and len(rank) < 10}  # other files may name theirs
     if not isinstance(world, int) or not present or len(present) >= world:
         return []
     first = [str(rank) for rank in islice((rank for rank in range(world) if rank not in present), 5)]
