@@ -235,7 +235,9 @@ def _state_of(
 def _first_with_revert(
     back: HistoryRun, own: EventRange, line: CommitLine | None, runs: Sequence[HistoryRun], commits: Mapping[str, float]
 ) -> HistoryRun | None:
-    """Return the first run with a revert of a commit of the range; None if no commit reverts one.
+    """Return the first run with a revert of a commit of the range; None if no later commit reverts one.
+
+    Commits after `back` count only if the machine hides the event.
 
     `back`: the run in which the old levels came back. The returned run is not measured before it; it is `back` itself
     if `runs`, those of one environment, have no such run. The other parameters are those of `_state_of`.

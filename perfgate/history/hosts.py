@@ -76,6 +76,8 @@ def _blocks(is_new: Sequence[bool]) -> list[slice]:
 def without_hosts(logs: FloatArray, hosts: Sequence[str], judged: Collection[str]) -> tuple[FloatArray, int]:
     """Return the logarithms (n,) as if the usual host had measured all, and the number of hosts that were corrected.
 
+    Only the runs of hosts that clearly differ from the usual one are corrected.
+
     `logs`, `hosts`: (n,) the logarithm of a metric in each run, oldest first, and its host; `""` is unknown. `judged`:
     the hosts of the runs that are compared now. If the history does not know one of these, nothing is corrected: then
     the differences between hosts are a part of the noise.

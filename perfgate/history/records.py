@@ -94,7 +94,7 @@ def values_of(
 
 
 def _seconds(members: Iterable[Series]) -> float:
-    """Return the time that a metric took, by its values or its summary; infinity if its unit is not a time."""
+    """Return the time that a metric took, by its values or its total, else 0; infinity if its unit is not a time."""
     return sum(
         (float(one.values.sum()) or one.aggregate.get("total", 0.0)) if one.unit == "s" else math.inf for one in members
     )

@@ -41,7 +41,8 @@ class RunOrder(Struct, frozen=True):
 def order_of(runs: Sequence[HistoryRun], line: CommitLine | None) -> RunOrder:
     """Return the order of runs: by commit, then by time. Runs of commits that are not on the line are left out.
 
-    The order is by time alone without a repository, or if this has fewer than half of the commits (a shallow clone).
+    The order is by time alone without a repository, or if this has the commits of fewer than half of the runs (a
+    shallow clone).
     """
     by_time = _by_time(runs)
     with_commit = [i for i in by_time if runs[i].commit]
@@ -200,7 +201,7 @@ def _approval(
 
 
 def differences(before: HistoryRun, after: HistoryRun, often: Collection[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield the facts that differ between two runs, without those that change often: these explain nothing."""
+    """Yield the facts of both runs that differ, without those that change often: these explain nothing."""
     for name in sorted({*before.context, *after.context}.difference(often)):
         old, new = before.context.get(name), after.context.get(name)
         if old is not None and new is not None and not same_fact(old, new):

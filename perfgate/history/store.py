@@ -77,7 +77,7 @@ def branch_of(runs: Sequence[HistoryRun], ref: str | None) -> str | None:
     """Return the branch that a ref means among the branches of runs; None if no run is of it.
 
     `main`, `origin/main` and `refs/remotes/origin/main~1` mean `main`. The hash of a commit, HEAD and None mean the
-    branch of most runs; it is `""` if no run names its branch.
+    branch of most runs. If no run names its branch, every ref means `""`.
     """
     known = Counter(run.ref for run in runs if run.ref) or Counter("" for _ in runs)
     name = re.split(r"[~^]|@\{", ref or "")[0]

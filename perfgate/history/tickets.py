@@ -31,7 +31,7 @@ class Told(Struct, frozen=True):
     event: str
     #: The state of the event, or `gone` if the history no longer had it.
     state: str
-    #: The worst change, and a hash of everything but numbers.
+    #: The worst change, and a hash of the kind, runs, commits, series, facts, causes and owners.
     size: float
     rest: str
     #: A hash of each suite of the event, joined by commas.

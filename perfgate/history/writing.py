@@ -94,7 +94,9 @@ def add_imported(store: WritableStore, records: Iterable[HistoryRecord]) -> list
 
 
 def compact(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
-    """Write the runs of each month as one file, and remove their files; returns a line for each month, and problems.
+    """Write the runs of each month as one file, or a few, see MOST_NUMBERS, and remove their files.
+
+    Returns a line for each month in which files were replaced, and problems. Raises Refused.
 
     `before`: the first month that is not compacted, `YYYY-MM`; None to compact all months.
     """
@@ -203,7 +205,7 @@ def _write(store: WritableStore, month: Month, records: Iterable[HistoryRecord])
 
 
 class Measured(Struct, frozen=True):
-    """The time and the place of a measurement. Fields that are None are detected."""
+    """The time and the place of a measurement. Fields that are None or empty are detected."""
 
     #: UTC, `YYYY-MM-DDTHH:MM:SSZ`; the default is the clock.
     time: str | None = None
@@ -239,7 +241,7 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
 
 
 def _is_known(store: Store, name: str, record: HistoryRecord) -> bool:
-    """Return whether a history has a run. Raises Refused if it has the results as those of another commit."""
+    """Return whether a run has its own file in the history. Raises Refused if that is the file of another commit."""
     known, own = remembered_already(store, record), short_commit(record.run.commit)
     same = {one for one in known if one.startswith(own) or own.startswith(one)}  # a user may name fewer digits
     if own != "none" and (others := sorted({*known} - same - {"none"})):  # `none` is an unknown commit
