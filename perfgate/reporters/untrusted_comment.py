@@ -2,8 +2,8 @@
 
 A forged report can contain any sentence, such as a command that "approves" it, and a reader trusts a comment of the
 repository's own workflow. So the comment is made of the numbers and the known words of the verdicts. It has no command,
-no code block and no link. Other text of the report appears only where nothing replaces it (names, problems), as plain
-text. Messages, next steps, notes and commands of the report are never shown.
+no code block and no link. Other text of the report appears only where nothing replaces it (names, owners, reasons of
+quarantines, problems), as plain text. Messages, next steps, notes and commands of the report are never shown.
 """
 
 from __future__ import annotations

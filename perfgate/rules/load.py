@@ -1,4 +1,7 @@
-"""Load rule files into a ruleset; every mistake becomes a problem with file:line:column, and all are reported."""
+"""Load rule files into a ruleset; every mistake becomes a problem with file:line:column, and all are reported.
+
+Of a file that is no valid YAML, only the mistakes of YAML are, and what clashes only if no file has a mistake.
+"""
 
 from __future__ import annotations
 

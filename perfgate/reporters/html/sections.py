@@ -251,5 +251,5 @@ def steps(report: Report) -> str:
 
 
 def change(part: Part) -> float | None:
-    """Return new/base - 1 of a part, or None if a side does not have it."""
+    """Return new/base - 1 of a part, or None if a side does not have it, or the base is 0."""
     return part.new / part.base - 1 if part.base and part.new is not None else None
