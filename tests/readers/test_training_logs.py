@@ -212,6 +212,13 @@ def test_what_only_one_process_prints_has_a_value_for_each_step():
     assert steps_of(run)["grad_norm"] == [0, 1, 2]
 
 
+def test_lines_without_a_value_have_no_part_in_the_mean_of_a_step():
+    line = "Training epoch 0, iteration {}/1 | train_step_timing in s: 6.5{}"
+    norms = ("\n", " | grad_norm: nan\n", " | grad_norm: 2.0\n", " | grad_norm: 4.0\n", " | grad_norm: 9.0\n")
+    run = run_of("".join(line.format(step, more) for step in range(2) for more in norms))
+    assert values_of(run) == {"iteration_time": [6.5] * 2, "grad_norm": [5.0] * 2}
+
+
 def test_a_step_is_the_mean_of_the_lines_of_all_processes():
     """Each line has values of its own; without ranks, they are one value of the step, and all of them are read."""
     lines = [

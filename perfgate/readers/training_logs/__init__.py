@@ -53,10 +53,10 @@ class StepLog:
         self._last: dict[tuple[str, str | None], tuple[int, int]] = {}
         self._run = self.runs.run  # the run of the last record
         self._printed_again = False
-        #: For each kind of record, rank and step that was printed again: how many lines it has.
-        self._lines_of: dict[tuple[str, str | None, int], int] = {}
-        #: How many lines the step of the record that is being read has so far.
-        self._lines = 1
+        #: For each series with values of a step that was printed again: how many values its last two steps have.
+        self._joined: dict[Key, dict[int, int]] = {}
+        #: True if the record that is being read is another line of its step.
+        self._is_again = False
         #: The labels, the step and the line of the record that is being read.
         self._labels: dict[str, str] = {}
         self._step = 0
@@ -92,15 +92,14 @@ class StepLog:
             if not self._printed_again:
                 self.run.say("warning", _AGAIN, line)
             self._printed_again = True
-            own = (kind, rank, printed)
-            self._lines = self._lines_of[own] = self._lines_of.get(own, 1) + 1
+            self._is_again = True
             return False
         self.runs.count(f"{kind} {rank}", printed, line)
         if self._run is not self.run:  # a new run, because the step is smaller
             self._run, self._last, self._printed_again, last = self.run, {}, False, -1
-            self._lines_of = {}
+            self._joined = {}
         self._last[kind, rank] = (printed, last)
-        self._lines = 1
+        self._is_again = False
         if prefix := _RANK.match(text):
             self.alike.same(*prefix.span())
         self.alike.step(step, at, first, self._follow, kind, rank)
@@ -136,7 +135,7 @@ class StepLog:
         """
         key = Key.of(metric, **self._labels)
         known = self.run.columns.get(key)
-        if self._lines > 1 and known and self._step <= max(known.last_steps(), default=-1):
+        if self._is_again and known and self._step <= max(known.last_steps(), default=-1):
             self._join(known, text)
         elif column := self.run.sample(key, unit, text, self._line, per=per, step=self._step, printed_as=printed_as):
             self.alike.number(column, text, at)
@@ -151,8 +150,11 @@ class StepLog:
         steps = column.last_steps()
         if self._step in steps:  # the last step or the one before
             at = steps.index(self._step) - len(steps)
-            before = column.values[at]
-            column.values[at] = max(before, value) if column.unit == "B" else before + (value - before) / self._lines
+            before, counts = column.values[at], self._joined.get(column.key, {})
+            counts = self._joined[column.key] = {step: counts.get(step, 1) for step in steps}
+            counts[self._step] += 1
+            mean = before + (value - before) / counts[self._step]
+            column.values[at] = max(before, value) if column.unit == "B" else mean
 
     def add_known(self, fields: Iterable[PrintedField], known: Mapping[str, Field], prefix: str = "") -> None:
         """Add the fields of a record that have a known name, the first of each name.
