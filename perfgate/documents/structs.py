@@ -137,7 +137,7 @@ class SignedFile(Struct, Generic[Content], frozen=True):
         return outline if getattr(outline, "schema", None) == self.schema else None
 
     def is_whole(self, data: bytes) -> bool:
-        """Return True for exactly the bytes that `encode` wrote.
+        """Return True if the hash at the end is that of all other bytes, as `encode` wrote it.
 
         False can also mean another layout, such as other line breaks: `decode` compares the content itself.
         """

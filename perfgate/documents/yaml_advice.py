@@ -58,7 +58,10 @@ def _hint(lines: Sequence[str], line: int, column: int) -> str:
 
 
 def _indentation_advice(lines: Sequence[str]) -> str:
-    """Return advice if the last line begins a field or item in a column without others of its kind; or nothing."""
+    """Return advice if the last line begins a field or item in a column without others of its kind; or nothing.
+
+    A field below the text of an item has advice of its own.
+    """
     *above, last = lines or [""]
     column, name = next(_starts(last), (0, ""))
     before = next((text for text in reversed(above) if text.strip() and not text.lstrip().startswith("#")), "")

@@ -205,7 +205,7 @@ FILES: dict[str, Callable[[LoadedHistory], bytes]] = {
 
 
 def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
-    """Write an experiment for each suite and environment, with a run for each remembered run.
+    """Write an experiment for each suite and environment, with a run for each remembered run with numbers.
 
     Returns the lines to print. `target`: a folder, `sqlite:///FILE` or the URL of a tracking server. Metrics are in
     base units; their names are those of series, with the letters that MLflow allows. A run that has the tag
