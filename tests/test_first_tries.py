@@ -85,6 +85,15 @@ def test_proposed_mappings_of_two_files_work_together(perfgate: Command) -> None
     assert perfgate("inspect", "t.csv", "t.jsonl").code == 0
 
 
+def test_equal_proposals_are_one_also_after_they_got_a_name_of_their_own(perfgate: Command) -> None:
+    Path("t.csv").write_text("step,fwd_ms\n1,10\n2,11\n")
+    for folder in (Path("a"), Path("b")):
+        folder.mkdir()
+        (folder / "t.jsonl").write_text('{"step": 1, "tok/s": 1000}\n{"step": 2, "tok/s": 1001}\n')
+    done = perfgate("inspect", "--suggest", "t.csv", "a/t.jsonl", "b/t.jsonl")
+    assert done.out.count("- files: ") == 2, done.said
+
+
 def test_records_with_step_numbers_are_steps(perfgate: Command) -> None:
     Path("t.csv").write_text("step,fwd_ms\n" + "".join(f"{i},{10 + i % 3}\n" for i in range(20)))
     write_rules("  - fwd_ms under 1 s")

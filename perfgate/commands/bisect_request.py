@@ -85,7 +85,7 @@ class BisectRequest(Struct, frozen=True):
             self._refuse_beside("--from-history")
         elif self.change is not None or self.environment is not None:
             raise click.UsageError("--change and --environment need --from-history METRIC")
-        elif (self.good is None) == (not self.over):  # neither of them, or both
+        elif (self.good is None) == (not self.over) or (self.over and self.bad is not None):  # no range, or two
             start = "or --from-history METRIC, or a list with --over ITEM..."
             raise click.UsageError(f"give --good REF (and --bad REF), {start}")
         elif (self.rule is None) == (self.metric is None):  # neither of them, or both

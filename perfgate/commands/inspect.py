@@ -228,8 +228,8 @@ def _with_own_name(one: MappingSuggestion, others: Sequence[MappingSuggestion]) 
         return one
     suffix = os.path.splitext(one.file)[1].lstrip(".") or "file"
     names = (f"{one.name}-{suffix}{number}" for number in ("", *map(str, range(2, len(others) + 3))))
-    name = next(name for name in names if name not in taken)
-    return replace(one, name=name, lines=(one.lines[0], f"    name: {name}", *one.lines[1:]))
+    named = (replace(one, name=name, lines=(one.lines[0], f"    name: {name}", *one.lines[1:])) for name in names)
+    return next(new for new in named if new.name not in taken or any(other.lines == new.lines for other in others))
 
 
 class Timing(Struct, frozen=True):

@@ -267,6 +267,7 @@ def test_steps_are_taken_by_turns(perfgate: Command, folder: Path, monkeypatch: 
         (("--over", "a", "--metric", "x", "--", "true"), "--over needs at least two items"),
         (("--over", "a", "b", "a", "--metric", "x", "--", "true"), "--over has a twice"),
         (("--over=a", "b", "a", "--metric", "x", "--", "true"), "--over has a twice"),
+        (("--over", "a", "b", "--bad", "a", "--metric", "x", "--", "true"), "give --good REF (and --bad REF), or"),
         (("--over", "a", "b", "--metric", "x", "--tolerance", "5", "--", "true"), "a tolerance is a percentage"),
         (("--over", "a", "b", "--metric", "x", "--statistic", "q", "--", "true"), "no such statistic"),
     ],
