@@ -156,7 +156,9 @@ def card_probes(nvml: Any) -> tuple[list[CardProbe], str | None]:
     """Return the probes of all GPUs, and the reason why there are none, or None; `nvml` is None without a GPU."""
     try:
         torch = import_module("torch")
-        return [CardProbe(torch, nvml, number) for number in range(torch.cuda.device_count())], None
+        cards = [CardProbe(torch, nvml, number) for number in range(torch.cuda.device_count())]
+        why = "the speed of the GPUs was not measured: torch sees none (is it built without CUDA?)"
+        return cards, why if nvml is not None and not cards else None
     except ImportError:
         why = "the speed of the GPUs was not measured: that needs torch in the environment of perfgate"
         return [], why if nvml is not None else None

@@ -242,6 +242,14 @@ def test_a_card_that_cannot_be_measured_is_said(monkeypatch: pytest.MonkeyPatch,
     assert (found, said in str(why), "\n" in str(why)) == ([], True, False)
 
 
+def test_a_torch_that_sees_no_card_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "import_module", lambda name: SimpleNamespace(cuda=torch_without_cards))
+    torch_without_cards = SimpleNamespace(device_count=lambda: 0)
+    found, why = card_probes(object())
+    assert (found, "torch sees none" in str(why)) == ([], True)
+    assert card_probes(None) == ([], None)
+
+
 def test_a_disturbed_round_does_not_count() -> None:
     values = iter([100.0, 20.0, 101.0])
     assert measure([lambda: {"memory": Figure(next(values), "B/s")}], 0)["memory"] == Figure(100.0, "B/s")
