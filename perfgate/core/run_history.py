@@ -174,13 +174,14 @@ class HistorySeries(Struct, frozen=True):
 
         Each of them is more than two standard deviations of a run from the level, all on one side, and their mean is
         more than four standard errors from it. None if there are no such runs, if fewer than five other runs are left
-        of the level, and for a level that is 0 or has no noise.
+        of the level, and for a level that is 0 or has no noise. The distance is negative below the level.
         """
         levels = list(self.levels())
         if not levels or not self.noise > 0 or levels[-1][2] == 0:
             return None
         start, end, level = levels[-1]
-        away = [float(value) / level - 1 for value in self.values[max(end - _FEW, start) : end]]
+        sign = 1 if level > 0 else -1
+        away = [sign * (float(value) / level - 1) for value in self.values[max(end - _FEW, start) : end]]
         for count in range(min(_FEW, end - start - _FEW - 1), 0, -1):
             apart = away[-count:]
             mean = sum(apart) / count

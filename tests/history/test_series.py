@@ -434,3 +434,12 @@ def test_the_facts_that_differ(
 def test_the_facts_of_a_change_are_those_of_its_first_run_and_the_run_before() -> None:
     runs = [run_at(i, context={"driver": i}) for i in range(20)]
     assert changes([point(1.0, 1.1, 10, 9, 11)], runs)[0].facts == (("driver", "9", "10"),)
+
+
+@pytest.mark.parametrize(("sign", "factor"), [(1, 1.2), (1, 0.8), (-1, 1.2), (-1, 0.8)])
+def test_the_newest_runs_are_above_or_below_a_level_of_either_sign(sign: int, factor: float) -> None:
+    numbers = [sign * (0.1 + 0.0001 * (i % 3)) for i in range(15)] + [sign * 0.1 * factor]
+    (found,), _ = series_of(in_memory(runs_of(*range(16)), column(numbers)), line(*range(16)), ())
+    newest = found.newest_apart()
+    assert newest is not None
+    assert (newest[0], newest[1] > 0) == (1, numbers[-1] > numbers[0])
