@@ -155,7 +155,8 @@ class FirstGate(Struct, frozen=True):
     def main_rule(self) -> ProposedRule | None:
         """The rule about the time of a step, else one about another time, else any; None if there is none.
 
-        Rules whose smallest change is unknown, or 0 (any change beyond the tolerance), do not count.
+        Rules that only warn, and those whose smallest change is unknown, or 0 (any change beyond the tolerance), do not
+        count.
         """
         known = [rule for rule in self.advice.rules if rule.fails_from and not rule.warns] if self.advice else []
         of_times = [rule for rule in known if rule.purpose in ("usual", "sum", "cost")] or known

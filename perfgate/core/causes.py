@@ -49,7 +49,7 @@ class Cause(Struct, frozen=True):
     change_per_step: float
     low: float
     high: float
-    #: The change as a share of the change of the step (of the peak for memory); None if that did not change.
+    #: The change as a share of the change of the step (of the peak for memory); None if that is 0 or hidden by noise.
     share: float | None
     #: The ranks that caused it, if not all did; the other ranks waited.
     ranks: tuple[str, ...] = ()

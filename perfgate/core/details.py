@@ -67,7 +67,7 @@ class VerdictDetails(Struct, frozen=True):
 
 
 class FactChange(Struct, frozen=True):
-    """A fact of the environment that differs between base and new runs: the values of both sides, each once.
+    """A fact of the environment with a new value, one that no base run has: the values of both sides, each once.
 
     `claimed` says that only the judged files state it: not `--env`, and not the machine that `run` measured on.
     """

@@ -110,12 +110,12 @@ def read_rules(
 
 
 def read_ruleset(source: PolicySource, paths: Sequence[str], suite: str | None) -> Ruleset:
-    """Load rule files and folders of them. Raises Refused for any mistake in them."""
+    """Load rule files and folders of them. Raises Refused for any error in them; warnings are left out."""
     return sound_rules(source.files(paths), suite)
 
 
 def sound_rules(files: RuleFiles, suite: str | None) -> Ruleset:
-    """Load rules. Raises Refused for any mistake in them."""
+    """Load rules. Raises Refused for any error in them; warnings are left out."""
     ruleset, problems = _loaded(files, suite)
     if ruleset is None:
         raise Refused("\n".join(map(str, problems)))
@@ -128,7 +128,7 @@ def label_names(mappings: Sequence[FileMapping]) -> tuple[str, ...]:
 
 
 def _loaded(files: RuleFiles, suite: str | None) -> tuple[Ruleset | None, list[Problem]]:
-    """Return the rules with their mappings, and all problems; no rules if there are problems."""
+    """Return the rules with their mappings, and all problems; no rules if one is an error."""
     rules = [file for file in files if not is_mapping_file(file)]
     ruleset, problems = load_rules(rules, suite, surroundings.limits())
     if len(rules) == len(files):
