@@ -42,6 +42,13 @@ _PARTS = {
     "cpu_exec": ("operator",),
     "other": ("step", "range", "thread"),
 }
+#: The same for `work.NAME`.
+_WORK = {
+    "ops": ("operator",),
+    "copies": ("copy",),
+    "collectives": _PARTS["communication"],
+    "collective_bytes": _PARTS["communication"],
+}
 #: By the family of a metric, the word before its first dot: the kinds of its nodes.
 _FAMILIES = {
     "kernel": ("kernel", "communication"),
@@ -162,7 +169,7 @@ class Explanation(Struct, frozen=True, dict=True):
     def _of_work(self, name: str) -> _MetricChange:
         """The change of `work.NAME`: of the time of devices, or of a number of calls.
 
-        `work` without a name, and names that are not here, count all calls of the device and of the runtime.
+        `work` without a name, and names that are not here, count all kernels, copies and calls of the runtime.
         """
         tree = self.alignment
         if name == "device_time":
@@ -171,8 +178,7 @@ class Explanation(Struct, frozen=True, dict=True):
         if named is not None:
             chosen = np.array([named.fullmatch(node.name) is not None for node in tree.nodes])
         else:
-            kinds = {"ops": ("operator",), "copies": ("copy",)}.get(name, ("kernel", "copy", "runtime"))
-            chosen = tree.of_kind(*kinds)
+            chosen = tree.of_kind(*_WORK.get(name, ("kernel", "copy", "runtime")))
             if not tree.more_calls[chosen].any():  # none of these changed: use the operators, which make these calls
                 chosen = tree.of_kind("operator")
         return _MetricChange(np.where(chosen, tree.more_calls, 0), None, has_sign=False)

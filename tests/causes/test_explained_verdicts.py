@@ -80,6 +80,8 @@ METRICS: list[tuple[str, str, set[int]]] = [
     ("work.launches", CALLS, {3}),
     ("work.ops", CALLS, {2}),
     ("work.copies", CALLS, {8}),
+    ("work.collectives", CALLS, {5, 6}),
+    ("work.collective_bytes", CALLS, {5, 6}),
     ("work.kernels", CALLS, {3, 4, 8, 9, 11}),
     ("work", CALLS, {3, 4, 8, 9, 11}),
     ("kernel.gemm", OWN, {4}),  # what the host calls from it is not part of it
