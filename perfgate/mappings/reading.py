@@ -38,6 +38,11 @@ def read_mapped(file: InputFile, mapping: FileMapping) -> tuple[Run, ...]:
     return _MappedFile(file, mapping).read()
 
 
+def _other_unit(value: Any) -> str:
+    text = repr(value[:40]) if isinstance(value, str) else shown(value)
+    return f"{text} is in another unit than the values before; left out"
+
+
 class _MappedFile:
     """A data file while it is read through its mapping: `read` adds each record to a run."""
 
@@ -188,8 +193,12 @@ class _MappedFile:
     def add_values(
         self, run: RunBuilder, key: Key, unit: Known, values: list[FoundValue], record: Record, step: int | None
     ) -> None:
-        """Add the values of one series in one record: a single value, or samples."""
+        """Add the values of one series in one record: a single value, or samples. A series has one unit in a run."""
         base, per = unit
+        known = run.columns.get(key)
+        if known is not None and (known.unit, known.per) != unit:  # such as 2 s after 1 ms: the number alone would lie
+            run.refuse(key, _other_unit(values[0].value), record.place(values[0].path))
+            return
         is_samples = self.mapping.repeats == "samples" or len(values) > 1 or isinstance(values[0].value, list)
         for path, printed in flat(values):
             value, fault = self.measured(printed, unit)
@@ -217,8 +226,7 @@ class _MappedFile:
         if quantity is not None and not any(metric.unit.text == IN_VALUE for metric in self.mapping.metrics):
             return value, f"{value[:40]!r} is a number with a unit: write `unit: in-value`; left out"
         if quantity is not None:
-            other = "" if quantity[1] == unit else f"{value[:40]!r} is in another unit than the values before; left out"
-            return quantity[0], other
+            return quantity[0], "" if quantity[1] == unit else _other_unit(value)
         if value == "":
             return value, "the value is empty; left out"
         records = self.mapping.records
