@@ -114,8 +114,8 @@ class KeptLimit(Struct, frozen=True):
 class LargestLoad(Struct, frozen=True):
     """`the largest request_rate with p99_ttft under 500 ms`: one number per run, from a server under several loads.
 
-    With `is_condition`, `of` names a condition, and the number is its value at the largest load that keeps the limits.
-    Otherwise `of` names a metric, and the number is its value at the largest load that keeps the limits.
+    With `is_condition`, `of` names a condition, otherwise a metric. The number is its value at the largest load that
+    keeps the limits, if all smaller ones keep them, too. A load that keeps none of it is 0.
     """
 
     of: Selector
