@@ -18,7 +18,7 @@ _MOVER = re.compile(r"(kernel|op|collective|memcpy|api)\..*|.*\.(self_device_tim
 
 
 def breakdown(base: Sequence[Run], new: Sequence[Run]) -> tuple[Part, ...]:
-    """Return the parts of a step on either side, largest first; empty for runs that are not traces."""
+    """Return the parts of a step on either side, largest first; empty for runs without such metrics."""
     parts = _parts(_PART, base, new)
     return tuple(sorted(parts, key=lambda part: (-max(part.base or 0.0, part.new or 0.0), part.metric)))
 
@@ -42,7 +42,7 @@ def _parts(names: re.Pattern[str], base: Sequence[Run], new: Sequence[Run]) -> l
 
 
 def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, float]:
-    """Return the time per step of each series with such a name: the mean over ranks, then over runs."""
+    """Return the time per step of each series with such a name: of the ranks, then the runs, that have it."""
     found: dict[Key, list[float]] = {}
     for run in runs:
         ranks: dict[Key, list[float]] = {}

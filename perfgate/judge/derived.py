@@ -1,7 +1,7 @@
 """Expressions of the rule language on the series of one run: selection, derived metrics, arithmetic.
 
 Everything works step by step and rank by rank: the two sides of an operator are joined by equal labels and equal step
-numbers, never by position alone if steps are known.
+numbers, never by position alone if the steps of both are known.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ WARMUP_METRICS = (STEPS, TIME)
 
 
 class WarmUpCost(Struct, frozen=True):
-    """The warm-up of one run: its steps, and their time in seconds; None for rates."""
+    """The warm-up of one run: its steps, and their time in seconds; None for metrics that are no times."""
 
     steps: int
     seconds: float | None
 
 
 def warmup_cost(series: Series, method: measure.Method | None = None) -> WarmUpCost | None:
-    """Return the warm-up of a series by a rule, by default `auto`; None for bytes and units without a direction."""
+    """Return the warm-up of a series by a rule, by default `auto`.
+
+    None without samples, and for bytes and units without a direction.
+    """
     better = measure.BETTER_BY_UNIT.get(series.unit)
     if series.kind != "samples" or series.unit == "B" or better is None:
         return None
@@ -81,7 +84,7 @@ class RunView:
         has_parts: dict[str, bool] = {}
         derived = (name for name in metrics if name not in self._by_metric and self._has_parts(name, has_parts))
         outlined = () if run.outlines is None else run.outlines.metrics
-        #: Every metric that the run has or that can be derived from it.
+        #: Every metric that the run has or that can be derived from it, but not WARMUP_METRICS.
         self.names = frozenset((*self._by_metric, *derived, *outlined))
 
     def select(self, selector: Selector) -> dict[Key, Series]:

@@ -157,7 +157,7 @@ class Evidence(Struct, frozen=True, dict=True):
 
     @cached_property
     def series(self) -> Series:
-        """One series of the metric; all have its unit and kind."""
+        """One series of the metric, of a new run if one has it; all have its unit, but not always its kind."""
         return next(series for run in (*self.new, *self.base) for series in run.values())
 
     @cached_property
@@ -194,7 +194,7 @@ class Evidence(Struct, frozen=True, dict=True):
 
     @property
     def shown_statistic(self) -> str | None:
-        """The statistic as reports name it; None for a metric that is a single number."""
+        """The statistic as reports name it; None for a metric that is a single number, if the rule names none."""
         is_value = self.series.kind == "value" and self.rule.sentence.statistic is None
         return None if is_value else self.method.statistic
 

@@ -139,7 +139,7 @@ _LESS = 0.01
 
 
 def less_work(evidence: Evidence) -> tuple[str, float] | None:
-    """Return the first of `_WITNESSES` that both sides have, and the share by which it shrank; None if it did not."""
+    """Return the first of `_WITNESSES` that both sides have, and the share by which it shrank; None up to 1 %."""
     for metric in _WITNESSES:
         base, new = (
             [float(np.mean(values)) for view in side for values in _witnessed(view, metric)]
@@ -194,7 +194,7 @@ class _Path(Struct, frozen=True):
 def with_places(
     differences: Sequence[WorkDifference], base: Iterable[Run], new: Iterable[Run]
 ) -> tuple[WorkDifference, ...]:
-    """Return the differences with the place at which each grew most; without one if the calls are the same or unknown."""
+    """Return the differences with the place at which each grew most; without one if the calls are equal or unknown."""
     sides = [[tree for run in side for tree in run.call_trees] for side in (base, new)]
     return tuple(replace(one, place=_place(one, *sides)) for one in differences) if all(sides) else tuple(differences)
 

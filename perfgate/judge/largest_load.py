@@ -2,7 +2,8 @@
 
 The loads of a run are series that differ in one condition. A load counts if it and every smaller measured load keep all
 limits, so that one lucky load beyond a slow one is not the answer. The number is 0 if no load keeps them; a metric such
-as a time has then no number. A load that is not a finite number, such as the rate `inf`, does not count.
+as a time has then no number. A load that is not a finite number, such as the rate `inf`, does not count
+in a sweep. A metric needs two finite loads for that: otherwise each load, `inf` too, is a sweep by itself.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def single_number(series: Series, statistic: str) -> float:
     return float(printed[name])
 
 
-#: Percentiles with a name of their own.
+#: Percentiles with a name of their own, which aggregates and summaries have.
 _ALIASES = {"p50": "median", "p0": "min", "p100": "max"}
 
 
@@ -74,7 +74,7 @@ def _only_summary(series: Series, summary: Summary, lacks: str) -> OnlySummary:
 def number_of_run(series: Series, statistic: str) -> float:
     """Return a statistic of a whole run as a plain number, for arithmetic; NaN if it does not exist.
 
-    Raises NotAvailable if the run has too few values to have one beyond a percentile: it would be the largest value.
+    Raises NotAvailable if the run has too few values to have one beyond a percentile: it would be an extreme value.
     """
     found = Method(statistic).measure(series)
     asked = parse_statistic(statistic)
@@ -86,7 +86,7 @@ def number_of_run(series: Series, statistic: str) -> float:
 
 
 def default_statistic(series: Series) -> str:
-    """Return the statistic if a rule names none: of samples the median, of aggregates the mean, total or median."""
+    """Return the statistic if a rule names none: of samples the median, of others the mean, total or median."""
     if series.kind in ("samples", "summary"):
         return "median"
     if series.kind == "value" or "mean" in series.aggregate or {"total", "count"} <= set(series.aggregate):
@@ -100,7 +100,7 @@ def statistic_unit(series: Series, statistic: str) -> str:
 
 
 def has_unit_of(series: Series, statistic: str) -> bool:
-    """Return whether a statistic has the unit of its series, and so the same better direction."""
+    """Return whether a statistic has the unit of its series, which decides the better direction."""
     return statistic_unit(series, statistic) == series.unit
 
 

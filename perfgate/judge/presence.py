@@ -64,7 +64,10 @@ def check_presence(evidence: Evidence) -> None:
 
 
 def _lacks_metric(evidence: Evidence, view: RunView) -> CannotJudge:
-    """Return the error for a new run without the metric, or with it only under other conditions."""
+    """Return the error for a new run without the metric.
+
+    If the baseline lacks it, too, but the run has it under other conditions, the error says so.
+    """
     subject, metric = evidence.subject, evidence.subject.key.metric
     is_stored = any(subject.base)
     if not is_stored and (unlike := unlike_run(evidence, view)):
@@ -115,7 +118,10 @@ def _check_rank_lengths(evidence: Evidence) -> None:
 
 
 def refuse_partial(evidence: Evidence) -> None:
-    """Refuse a run that lacks ranks, and a value that is not finite on any rank. Raises CannotJudge."""
+    """Refuse a new run without the ranks to judge, terms that do not fit, and a value that is not finite on any rank.
+
+    Raises CannotJudge.
+    """
     if not all(evidence.new):
         message = f"a run does not have {evidence.subject.key} on every rank"
         raise CannotJudge("rank-gone", message, "find out why")

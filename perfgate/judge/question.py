@@ -25,7 +25,8 @@ from perfgate.stats.steady import SteadyRun
 class MeasuredSide(Struct, frozen=True):
     """The runs of one side, each represented by the rank that the rule chooses, and measured by its statistic.
 
-    Each field has one item for each run: the whole run, the rank (member), its series, and the statistic of that.
+    Each field has one item for each run: the whole run, the rank (member), its series, and the statistic of that. Only
+    `views` is empty if just the statistics are needed.
     """
 
     views: tuple[RunView, ...]
@@ -52,8 +53,8 @@ class Exceptions(Struct, frozen=True):
     """Settings of the rule that replace an outcome: an improvement fails, a failure is expected, a quarantine.
 
     An open answer is undecided without a suspicion. `on_open` replaces it: `warn` by a pass, `fail` by a failure;
-    `error` leaves it undecided. None is `warn`, or `error` if too few values are beyond a percentile. `warn` counts as
-    `error` if the data do not exclude `at_worst`.
+    `error` leaves it undecided. None is `warn`, or for a change of a percentile with too few values beyond it `error`.
+    `warn` counts as `error` if the data do not exclude `at_worst`.
     """
 
     on_open: Literal["warn", "fail", "error"] | None = None

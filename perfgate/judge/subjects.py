@@ -42,7 +42,7 @@ class JudgedRuns(Struct, frozen=True):
     #: The metrics of any new run, and the metrics of any run of either side; both sorted.
     names: Sequence[str] = ()
     all_names: Sequence[str] = ()
-    #: The values that reading left out, by metric.
+    #: The values of new runs that reading left out, by metric.
     left_out: Mapping[str, Sequence[Problem]] = field(default_factory=dict)
     #: Older runs, which are only drawn.
     past: tuple[RunView, ...] = ()

@@ -74,7 +74,7 @@ def verdict_of(
 
 
 def worsening(found: Result) -> float:
-    """Return the largest worsening that the interval of a failed change includes; 0 for other answers."""
+    """Return the largest worsening that the interval of a failed change includes; 0 for limits and exact work."""
     if not isinstance(found, ChangeResult):
         return 0.0
     end = found.low if (found.estimate or 0.0) < 0 else found.high

@@ -197,7 +197,10 @@ def _error(reason: str, message: str, next_step: str) -> NotJudged:
 
 
 def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
-    """Return why `when` or a throttled GPU prevents a judgement, or None. An unknown fact is an error."""
+    """Return why `when` or a throttled GPU prevents a judgement, or None.
+
+    The first condition that does not hold decides; that of an unknown fact is an error.
+    """
     for condition in rule.when:
         holds, value = condition.holds(case.facts), case.facts.get(condition.fact)
         asks = f"`when` needs {condition}"

@@ -27,7 +27,10 @@ class PairedChange(LogChange, frozen=True):
     """ln(new / base) from pairs: `run_variance` is the variance of one pair, `base_runs` the number of pairs."""
 
     def runs_needed(self, margin: float, confidence: float, power: float) -> int | None:
-        """Return the fewest pairs that pass an unchanged program with this power; None beyond MOST_RUNS."""
+        """Return the fewest pairs that pass an unchanged program with this power.
+
+        None beyond MOST_RUNS, and for a change without noise.
+        """
         if self.degrees_of_freedom is None:
             return None
         for pairs in range(1, MOST_RUNS + 1):

@@ -276,5 +276,5 @@ def _level_of_no_change(look: _Look, rate: float, df: float) -> float:
 
 
 def _plan(looks: tuple[int, ...], new_runs: int) -> tuple[int, ...]:
-    """Return the numbers of new runs at all looks; more runs than planned are one further look."""
+    """Return the numbers of new runs at all looks; a number that was not planned is the last look."""
     return looks if new_runs in looks else (*(count for count in looks if count < new_runs), new_runs)

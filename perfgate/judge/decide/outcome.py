@@ -103,7 +103,7 @@ def _weighed(question: Question) -> Result:
 
 
 def _with_doubts(found: LimitResult, doubts: Sequence[Doubt]) -> LimitResult:
-    """Return the answer to a limit with its doubts; a slow start does not make a broken limit doubtful."""
+    """Return the answer to a limit with its doubts; a slow start does not make a failure or a suspicion doubtful."""
     if found.outcome == "error":
         return found
     is_green = _answer(found) in _GREEN

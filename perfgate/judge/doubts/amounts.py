@@ -47,7 +47,7 @@ _DETAIL = {"value": 0, "aggregate": 1, "samples": 2, "summary": 2}
 def amount_doubts(
     base: MeasuredSide | None, new: MeasuredSide, method: Method, *, is_thinned: bool = False
 ) -> Iterator[Doubt]:
-    """Yield the doubts about amounts: the new runs measured less than the base, or much more.
+    """Yield the doubts about amounts: the new runs measured less than the base, or more.
 
     `base`: None if there are no stored runs to compare with. `is_thinned`: the base has fewer values only because its
     parts were stored thinned, with a selection of their values.

@@ -104,7 +104,7 @@ def _lost(
 
 
 def _lost_time(base: MeasuredSide, new: MeasuredSide) -> dict[str, list[_LostTime]]:
-    """Return the lost time of both sides by kind; kinds that one side did not record are left out."""
+    """Return the lost time of both sides by kind; what a run of either side did not record is left out."""
     found: dict[str, list[_LostTime]] = {}
     for name in _names(base, new):
         prefix = next((known for known in _LOST if name.startswith(known)), None)
