@@ -1,6 +1,7 @@
 """nvbandwidth, nvbench, rocprofv3 and SuperBench: files written here as their sources do, and read back exactly."""
 
 import json
+import math
 import random
 from functools import reduce
 from operator import getitem
@@ -214,6 +215,15 @@ def test_nvbench():
     assert [problem.partition(": ")[2] for problem in said(run)] == [
         'warning: copy{device="0"} was skipped: "too large"'
     ]
+
+
+@pytest.mark.parametrize("kind", ["absolute", "relative"])
+def test_nvbench_writes_an_infinite_deviation_of_fewer_than_five_samples(kind):
+    written, _ = nvbench()
+    time = [summary("nv/cold/time/gpu/mean", "duration", 0.5), summary(f"nv/cold/time/gpu/stdev/{kind}", "", math.inf)]
+    written["benchmarks"][0]["states"] = [{"name": "x", "device": 0, "axis_values": [], "summaries": time}]
+    run = run_of(json.dumps(written))
+    assert ([dict(one.aggregate) for one in run.series], said(run)) == ([{"mean": 0.5}], [])
 
 
 # --- rocprofv3 ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@
             Average Power Draw                : 13.44 W
 
 Source: NVIDIA's manual page of nvidia-smi (driver 580), and public outputs of drivers 450 to 580. Every line is a
-sample of each metric. Values that a GPU does not have (`-`, `N/A`) are left out. The label `device` distinguishes
+sample of each metric in it. Values that a GPU does not have (`-`, `N/A`) are left out. The label `device` distinguishes
 several GPUs. `dmon` writes the MB of `fb` as 1024 * 1024 bytes; rates of PCIe are decimal.
 """
 

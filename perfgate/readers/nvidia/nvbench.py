@@ -18,6 +18,7 @@ skipped is a warning. The files with all samples, which `--jsonbin` writes besid
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -119,4 +120,6 @@ def _time(to: Target, printed: Printed) -> None:
         statistics["stddev"] = printed["stdev/absolute"]
     elif isinstance(mean, float | int) and isinstance(relative, float | int):
         statistics["stddev"] = (mean * relative, place)
+    if statistics.get("stddev", (0,))[0] == math.inf:  # nvbench writes it for fewer than five samples
+        del statistics["stddev"]
     to.aggregate(statistics)
