@@ -149,7 +149,8 @@ _WORDS = {
     **dict.fromkeys(("joule", "joules"), "J"),
     **dict.fromkeys(("hertz",), "Hz"),
 }
-_RATE = re.compile(r"[a-z_ ]{0,40}(?:/| per |_per_)s(?:ec(?:ond)?s?)?|fps", re.IGNORECASE)
+_SECOND = re.compile(r"(?:/| per |_per_)s(?:ec(?:ond)?s?)?", re.IGNORECASE)
+_RATE = re.compile(rf"[a-z_ ]{{0,40}}{_SECOND.pattern}|fps", re.IGNORECASE)
 _FLOPS = re.compile(r"([KMGTP]?)FLOPS?(?:/s(?:ec)?)?", re.IGNORECASE)
 #: A unit at the end of a name: in brackets, which torch's SummaryWriter writes as `_`, or behind ` in `.
 _BEHIND = re.compile(r".*(?:[(\[]([^()\[\]]{1,20})[)\]]|_([A-Za-z]{1,6})_| in (\w{1,12}))")
@@ -173,6 +174,9 @@ def unit_of_text(text: str) -> Known | None:
     """Return the unit that a text names; None if it names no unit that rules can use."""
     text = _PER_PIECE.sub("", text.strip())
     unit = UNITS.get(text) or UNITS.get(_WORDS.get(text.lower(), ""))
+    if unit is None and (second := re.search(rf"{_SECOND.pattern}$", text, re.IGNORECASE)):  # `GB/sec`, `bytes/s`
+        each = text[: second.start()]
+        unit = UNITS.get(f"{_WORDS.get(each.lower(), each)}/s")
     if unit is not None:  # the inverse of a small factor is a whole number: 1000 for ms
         return unit.base, 1 / unit.factor if unit.factor > 1 else float(round(1 / unit.factor))
     if found := _FLOPS.fullmatch(text):
