@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfgate.core.resource_limits import Limits
 from perfgate.documents.json import load_json
 from perfgate.documents.json_tokens import cut_back
 
@@ -94,6 +95,15 @@ def test_every_value_is_found_where_it_stands(data, indent):
         at = document.locate(path)
         rest = "\n".join([lines[at.line - 1][at.column - 1 :], *lines[at.line :]])
         assert json.JSONDecoder().raw_decode(rest)[0] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"), [('[{"a": 1}, []]', True), ('[["[[{{\\"[", {}]]', True), ("[{}, {}, {}]", False)]
+)
+def test_brackets_in_strings_are_no_lists(text: str, *, fits: bool) -> None:
+    document = load_json(text, "f", Limits(containers=3))
+    assert (document.data == json.loads(text)) == fits
+    assert fits or "has more lists and objects than the limit containers=3" in document.problems[0].message
 
 
 @given(data=st.lists(JSON, max_size=5), cut=st.integers(0, 200))

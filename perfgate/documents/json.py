@@ -126,7 +126,8 @@ class _Noted:
 def _parsed(document: JsonDocument, limits: Limits, noted: _Noted) -> JsonDocument:
     """Return a document with its data, or with the reason why it cannot be read."""
     text = document.text
-    if text.count("{") + text.count("[") > limits.containers:
+    brackets = text.count("{") + text.count("[")  # in C; those in strings are subtracted only if they matter
+    if brackets > limits.containers and sum(one[0] in "{[" for one in STRUCTURE.finditer(text)) > limits.containers:
         return _refused(document, limits.beyond("containers", "this document has more lists and objects"))
     # a call for each number would cost more than all else, so there is one only if a number may be huge
     numbers: Any = {"parse_float": noted.decimal, "parse_int": noted.integer} if HUGE.search(text) else {}
