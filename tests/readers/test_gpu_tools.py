@@ -226,6 +226,12 @@ def test_nvbench_writes_an_infinite_deviation_of_fewer_than_five_samples(kind):
     assert ([dict(one.aggregate) for one in run.series], said(run)) == ([{"mean": 0.5}], [])
 
 
+def test_a_version_with_a_comma_is_no_operator_of_tunable_op():
+    text = "Validator,PT_VERSION,2.10.0\nValidator,ROCBLAS_VERSION,5.0,1\nGemmTunableOp_BFloat16_TN,tn_1,Default,0.5\n"
+    run = run_of(text)
+    assert (values_of(run), said(run)) == ({'GemmTunableOp_BFloat16_TN{shape="tn_1"}': [0.0005]}, [])
+
+
 # --- rocprofv3 ------------------------------------------------------------------------------------------------------
 
 STATS = '"Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"\n'

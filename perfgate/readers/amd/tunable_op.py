@@ -26,8 +26,9 @@ def read(file: InputFile) -> tuple[Run, ...]:
         cells = cells_of(line.strip()) or []
         if not ended and line.strip():
             run.say("warning", "the last record is cut off; left out", number)
-        elif cells[:1] == ["Validator"] and len(cells) > 2 and cells[1] in _FACTS:
-            run.fact(_FACTS[cells[1]], cells[2], number)
+        elif cells[:1] == ["Validator"]:
+            if len(cells) > 2 and cells[1] in _FACTS:
+                run.fact(_FACTS[cells[1]], cells[2], number)
         elif len(cells) > 3:
             key = run.unique(Key.of(cells[0], shape=cells[1]), number)
             run.value(key, "s", cells[3], number, per=1e3)
