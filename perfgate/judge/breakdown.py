@@ -42,7 +42,7 @@ def _parts(names: re.Pattern[str], base: Sequence[Run], new: Sequence[Run]) -> l
 
 
 def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, float]:
-    """Return the time per step of each series with such a name: of the ranks, then the runs, that have it."""
+    """Return the time per step of each series with such a name: the mean of ranks, then of runs, that have it."""
     found: dict[Key, list[float]] = {}
     for run in runs:
         ranks: dict[Key, list[float]] = {}

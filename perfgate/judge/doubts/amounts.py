@@ -147,7 +147,8 @@ def _steps_share(series: Series, usual: Sequence[Series]) -> float:
     steps = series.steps
     if steps is None or not len(steps) or series.joined < 1:  # `joined` says how many steps a formula lost
         return 1.0
-    if int(steps[-1]) - int(steps[0]) == len(steps) - 1:  # no gaps: quick to see
+    # No gaps and no step twice: quick to see.
+    if int(steps[-1]) - int(steps[0]) == len(steps) - 1 and bool((steps[1:] > steps[:-1]).all()):
         return 1.0
     found = _distinct_steps(series)
     if found is None:

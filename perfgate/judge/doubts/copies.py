@@ -69,7 +69,8 @@ def _comparable(run: Run, other: Run) -> Iterator[tuple[Series, Series]]:
 def _equal_share(one: Series, other: Series) -> tuple[float, bool]:
     """Return the share of the values of a series that another series has, too, up to a factor and last digits.
 
-    The second result is True if the values are equal only after sorting: then (1.0, True).
+    Thinned or very many values and single numbers have to be equal in all digits. The second result is True if the
+    values are equal only after sorting: then (1.0, True).
     """
     whole, part = (one, other) if other.thinned_from else (other, one)  # a stored run may have fewer values
     if values_of(one) != values_of(other) or one.kind != other.kind or one.aggregate != other.aggregate:
