@@ -31,7 +31,7 @@ _SECONDS = 1e-6
 
 
 def render(report: Report, *, limit: int = LONGEST_FILE) -> str:
-    """Return the report as one suite, the worst case first, in at most `limit` bytes.
+    """Return the report as one suite, the worst case first, in at most `limit` bytes if its properties fit.
 
     In a larger file, one case that counts them replaces the last cases. The totals of the suite still count all cases.
     """
@@ -43,7 +43,7 @@ def render(report: Report, *, limit: int = LONGEST_FILE) -> str:
             element.set("time", f"{float(element.attrib['time']):.6f}")
     document = _document(root)
     if len(document.encode()) > limit:
-        _leave_out_last_cases(root[0], limit - 4096)  # room for everything that is not a case
+        _leave_out_last_cases(root[0], limit - 4096)  # room for the suite and the case that counts
         document = _document(root)
     return document
 
@@ -173,10 +173,11 @@ def _clip_bytes(text: str) -> str:
 
 
 def _leave_out_last_cases(suite: ET.Element, room: int) -> None:
-    """Keep the first cases that fit into `room` bytes, and add a case that counts the others."""
-    cases = suite.findall("testcase")
+    """Keep the properties and the first cases that fit into `room` bytes, and add a case that counts the others."""
+    cases, properties = suite.findall("testcase"), suite.findall("properties")
+    room -= sum(len(ET.tostring(one, "utf-8")) for one in properties)
     kept = sum(size <= room for size in accumulate(len(ET.tostring(case, "utf-8")) for case in cases))
-    suite[:] = [*suite.findall("properties"), *cases[:kept]]
+    suite[:] = [*properties, *cases[:kept]]
     count = len(cases) - kept
     note = ET.SubElement(suite, "testcase", {**cases[0].attrib, "name": f"{count} more omitted"})
     is_bad = any(case.find("failure") is not None or case.find("error") is not None for case in cases[kept:])

@@ -141,6 +141,12 @@ def test_a_long_body_is_cut_and_says_so():
     assert "bytes in all" in case[0].text
 
 
+def test_the_properties_count_for_the_limit_of_a_file():
+    facts = {f"fact{i}": "x" * 400 for i in range(100)}
+    report = replace(ALL_PASS, environment=facts, verdicts=tuple(limit(metric=f"m{i}") for i in range(300)))
+    assert 80_000 < len(render(report, limit=100_000).encode()) <= 100_000
+
+
 @pytest.mark.parametrize(("bad", "child"), [(0, "system-out"), (90, "error")])
 def test_a_large_file_is_cut_and_keeps_its_totals(bad, child):
     verdicts = tuple(replace(FAILED_LIMIT, metric=f"m{i}") for i in range(bad))
