@@ -115,7 +115,7 @@ class LargestLoad(Struct, frozen=True):
     """`the largest request_rate with p99_ttft under 500 ms`: one number per run, from a server under several loads.
 
     With `is_condition`, `of` names a condition, otherwise a metric. The number is its value at the largest load that
-    keeps the limits, if all smaller ones keep them, too. A load that keeps none of it is 0.
+    keeps the limits, as all smaller ones do; 0 if the smallest load does not.
     """
 
     of: Selector
