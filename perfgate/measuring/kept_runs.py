@@ -275,9 +275,12 @@ def new_run(path: Path, side: ProgramSide, number: int, globs: Sequence[str] = (
         raise
 
 
-def fair_environment() -> dict[str, str]:
-    """Return `_SLEEPING` and `_LAYOUT` for one run of one side of a pair. Variables that the user set stay."""
-    own = {name: value for name, value in _SLEEPING.items() if name not in os.environ}
+def fair_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Return `_SLEEPING` and `_LAYOUT` for one run of one side of a pair. Variables that the user set stay.
+
+    `given`: the variables of the side, beside those of this process.
+    """
+    own = {name: value for name, value in _SLEEPING.items() if name not in os.environ and name not in given}
     return {**own, _LAYOUT: "x" * secrets.randbelow(_LONGEST_LAYOUT)}
 
 

@@ -168,7 +168,7 @@ def whole_runs(
         try:
             with new_run(top / name, side, number, options.results) as run:
                 with cost_beside(run.results):
-                    finish(run.start(fair_environment()), options.timeout)
+                    finish(run.start(fair_environment(side.environment)), options.timeout)
                 found[name] = run.collect(tell)
         except RunFailed as error:
             raise _of_side(name, error) from None
@@ -208,7 +208,8 @@ def steps_by_turns(
         programs: dict[str, Program] = {}
         stack.callback(lambda: end_all(programs.values()))
         for name, run in runs.items() if base_first else reversed(runs.items()):
-            programs[name] = run.start({**fair_environment(), TURN: listener.getsockname(), SIDE: name})
+            own = fair_environment(run.side.environment)
+            programs[name] = run.start({**own, TURN: listener.getsockname(), SIDE: name})
         # The order of the starts alternates between pairs; `play` gets base before new and alternates by `base_first`.
         in_order = {name: programs[name] for name in sides}
         by_turns, fault = play(listener, in_order, base_first, *times, most_steps)
