@@ -3,8 +3,8 @@
 `recorder` has the public class, `spans` measure times, `counters` count CPU work, `recorded_series` checks names and
 values, `writer` collects values, and `journal` writes the file. `process` finds the rank of this process, and waits for
 its turn in a paired run; `watch` starts the sampler of the machine; `profiled_work` profiles steps. All of this runs
-inside a user's training, so it imports only the standard library, and does not wait for the GPU, except around profiled
-steps and turns. After the start, its errors are warnings.
+inside a user's training, so it imports only the standard library, and does not wait for the GPU, except when it closes,
+for a tensor on the GPU, and around profiled steps and turns. After the start, its own errors are warnings.
 """
 
 

@@ -37,6 +37,8 @@ STEP_TIME = "step.time"
 class Recorder:
     """Records one process of one run into a file; after `close` the file is a `perfgate.results/1` document.
 
+    A recording above 56 MiB, or without any value, stays in lines, which perfgate reads, too.
+
         with perfgate.Recorder("results.json", environment={"gpu": "NVIDIA H200"}) as rec:
             for batch in loader:
                 with rec.step_span(), rec.span("forward"):
@@ -64,9 +66,10 @@ class Recorder:
         `time.profile` and `memory.profile` record the cost. Another profiler or fewer than 9 steps are one warning.
     machine : watch the machine meanwhile, in a process of its own that writes `results.json.machine` for
         `results.json`: clocks, power, throttling, steal, ... One process of a host does so. It takes 0.2 s to start.
-    goodput : record the time from here to `close` as `time.total`. perfgate splits it by the sums of `step.time`,
-        `data_time`, `checkpoint_time` and `evaluation_time`, which must not be inside each other, and of `compile_time`
-        in the steps: `time.step`, ..., `time.other`, and `goodput`, the share of the steps.
+    goodput : record the time from here to `close` as `time.total`, if there is a `step_span` and no turns are taken.
+        perfgate splits it by the sums of `step.time`, `data_time`, `checkpoint_time` and `evaluation_time`, which must
+        not be inside each other, and of `compile_time` in the steps: `time.step`, ..., `time.other`, and `goodput`, the
+        share of the steps.
 
     Raises
     ------
