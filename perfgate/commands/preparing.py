@@ -189,8 +189,8 @@ def with_pairs(
     """Return the new side of all pairs, the baseline with their base side as its runs, and the problems of pairs.
 
     Without pairs, `runs` and `stored` are returned unchanged. The anchor and the allowances are always those of
-    `stored`. With a `refusal`, the base side does not count: only limits can be judged, and an error says why. Raises
-    Refused for a mix of pairs and runs without pairs.
+    `stored`. With a `refusal`, the base side does not count: only limits and changes from the anchor are judged, and an
+    error says why. Raises Refused for a mix of pairs and runs without pairs.
     """
     pairs = split_pairs(runs)
     if pairs is None:

@@ -33,8 +33,8 @@ class OwnPolicy(Struct, frozen=True):
 def own_policy(ref: str, store: Store, options: CommandOptions) -> OwnPolicy:
     """Read the rules and baselines of the working tree.
 
-    `ref`: the ref that judges. `store`: its baselines. A working tree that cannot be read is one of the differences,
-    because nothing here may change the answer.
+    `ref`: the ref that judges. `store`: its baselines. Rules that cannot be used are one of the differences,
+    because nothing here may change the answer. Raises Refused for a folder of baselines that cannot be opened.
     """
     own_store = open_store(options.baselines)
     stored = _of_baselines(store, own_store, ref)
