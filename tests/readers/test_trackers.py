@@ -298,6 +298,12 @@ def test_nothing_of_a_damaged_record_of_wandb_counts(kind, part):
     assert "error: record 2 is damaged: a number is cut off or too long; left out" in said(run)[0]
 
 
+def test_nothing_counts_of_an_event_with_a_damaged_value():
+    run = run_of(EVENTS + event(3, scalar("loss", 9.5), b"\x12\xff"))
+    assert values_of(run)["loss"] == [2.5, 1.5, 0.5]
+    assert "error: record 5 is damaged: a number is cut off" in said(run)[0]
+
+
 def test_nothing_counts_of_a_record_of_wandb_with_a_damaged_end():
     run = run_of(wandb(history(0, loss=2.5), history(1, loss=1.5) + b"\x12\xff"))
     assert values_of(run) == {"loss": [2.5]}

@@ -90,22 +90,25 @@ def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
 
 
 def _event(scalars: Scalars, event: bytes, number: int) -> None:
-    """Add the values of the event in record `number`, at its step."""
+    """Add the values of the event in record `number`, at its step: all or, if it is damaged, none."""
     printed = dict(fields(event)).get(2, 0)
     step = signed(printed) if isinstance(printed, int) else 0
-    for summary in parts(event, 5):
-        for value in parts(summary, 1):
-            _value(scalars, dict(fields(value)), step, number)
+    values = [_value(dict(fields(value))) for summary in parts(event, 5) for value in parts(summary, 1)]
+    for tag, found, has_others in values:
+        if found is not None and tag:
+            scalars.add(tag, found, step, f"record {number}")
+        elif tag and has_others:
+            scalars.run.file.coverage.leave(tag)
 
 
-def _value(scalars: Scalars, value: Mapping[int, int | bytes], step: int, number: int) -> None:
-    """Add a value of a summary, given by its fields, if it is a number; a histogram (field 5) is left out."""
+def _value(value: Mapping[int, int | bytes]) -> tuple[str, float | None, bool]:
+    """Return the tag and the number of a value of a summary, given by its fields; and if it is of other numbers.
+
+    Those are numbers of no metric: a histogram (field 5), or a tensor with dimensions.
+    """
     tag, tensor = text_of(value.get(1, b"")), dict(fields(value.get(8, b"")))
     found = float_of(value[2]) if 2 in value else _number(tensor)
-    if found is not None and tag:
-        scalars.add(tag, found, step, f"record {number}")
-    elif tag and (5 in value or tensor.get(1) in _CONTENT):
-        scalars.run.file.coverage.leave(tag)  # numbers, but of no metric
+    return tag, found, found is None and (5 in value or tensor.get(1) in _CONTENT)
 
 
 def _number(tensor: Mapping[int, int | bytes]) -> float | None:
