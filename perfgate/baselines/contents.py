@@ -1,7 +1,7 @@
 """The content of a stored run: samples of the metrics that rules name, a call tree, and a summary of everything else.
 
 A stored run is at most MOST_BYTES long; the run of a trace is at most USUAL_BYTES long if its named metrics leave
-enough room. The room is used in this order:
+enough room, without `keep_all`. The room is used in this order:
 
 1. The metrics that rules name. If their samples do not fit, the largest metrics keep the samples of only the ranks that
    represent the run (the slowest, the median and the fastest); if that is not enough, only summaries.

@@ -26,7 +26,7 @@ PlaceRuns = tuple[str, tuple[Run, ...]]
 
 
 def levels(path: str) -> tuple[list[LevelSummary], list[Problem]]:
-    """Return every level of a store with its changes, oldest first, and the problems of the store. Raises Refused."""
+    """Return every level with its changes, by environment, oldest first, and the problems of runs. Raises Refused."""
     found, problems = _runs(path, None)
     values = {run.path: _values(run) for run in found}
     summaries = []
@@ -233,10 +233,10 @@ def _unsound(store: Store, run: StoredRun) -> Problem | None:
 
 
 def prune(path: str, *, dry_run: bool = False) -> list[str]:
-    """Remove files that no command reads any more; returns the lines to print. Raises Refused if anything is damaged.
+    """Remove files that no command needs any more; returns the lines to print.
 
     These are runs that nothing is compared with, and expired allowances. The first run of each level stays, so that the
-    history is complete, and so do all runs of heads and of anchors.
+    history is complete, and so do all runs of heads and of anchors. Raises Refused if a run or an allowance is damaged.
     """
     store = open_store(path)
     with locked(store):

@@ -269,7 +269,7 @@ def _kept_by_another_tool(paths: Sequence[str]) -> Refused | None:
 
 
 def rules_or_none(options: CommandOptions) -> Ruleset:
-    """Return the rules, or none if the default folder does not exist. Raises Refused."""
+    """Return the rules; none if the default folder does not exist, or the paths have only mappings. Raises Refused."""
     if options.rules == ("rules",) and not Path("rules").exists():
         return Ruleset(options.suite or "default", (), {})
     if not WORKING_TREE.has_rules(options.rules):
