@@ -119,7 +119,7 @@ class LevelSummary(Struct, frozen=True):
 
 
 class StoredRunSummary(Struct, frozen=True):
-    """A stored run, its level, and the files it was read from."""
+    """A stored run, its level as if it had this run alone, and the files it was read from."""
 
     run: RunSummary
     level: LevelSummary
