@@ -394,6 +394,11 @@ def test_inspect_shows_no_warm_up_of_a_trace(perfgate, folder):
         ("torch\\\\nn\\\\modules\\\\module.py(3): f", False),
         ("torch/nn/modules/module.py(3): f", False),
         ("<built-in method run>", False),
+        ("threading.py(953): run", False),
+        ("asyncio/events.py(80): _run", False),
+        ("/usr/lib/python3.10/asyncio/events.py(80): _run", False),
+        ("models/profile/run.py(3): f", True),
+        ("/workspace/code/train.py(3): f", True),
     ],
 )
 def test_a_function_of_the_program_itself(name, is_own):

@@ -258,8 +258,8 @@ _FUNCTION = re.compile(r"(.{1,500})\((\d+)\): .+", re.DOTALL)
 
 
 @cache
-def _is_library(part: str) -> bool:
-    return part in _LIBRARIES or part.removesuffix(".py") in sys.stdlib_module_names
+def _is_standard(first: str) -> bool:
+    return first.removesuffix(".py") in sys.stdlib_module_names
 
 
 def is_own_function(name: object) -> bool:
@@ -270,6 +270,8 @@ def is_own_function(name: object) -> bool:
     """
     if not isinstance(name, str) or name[:1] == "<" or (match := _FUNCTION.match(name)) is None:
         return False
-    parts = re.sub(r"\\+", "/", match[1]).strip("/").split("/")
-    folders = parts[:-1] or parts  # `threading.py` is a library without a folder
-    return not any(map(_is_library, folders)) and parts[0][:1] != "<"
+    path = re.sub(r"\\+", "/", match[1]).strip("/")
+    parts = path.split("/")
+    # a folder further down may have the name of a module of Python: `train/profile/run.py`
+    is_standard = _is_standard(parts[0]) or "/lib/python3." in f"/{path}"
+    return not is_standard and _LIBRARIES.isdisjoint(parts[:-1]) and parts[0][:1] != "<"
