@@ -230,8 +230,9 @@ def _pattern(lines: _AlikeLines, numbers: Sequence[_NumberInLine]) -> str | None
 def _kind(name: str, unit: str, values: Sequence[float]) -> str:
     """Return what a number of a line is: `metric`, `label` or `step`; empty if it is of no interest.
 
-    A number that counts the lines is a step. Another one without a unit is a label if its name has one letter or is
-    that of a load, such as a batch size. Whole numbers without a unit are metrics only if their name counts something.
+    A number with the name of a step is one. So is a number that counts the lines if its name has one letter or is that
+    of a load, such as a batch size; without a unit, another such number is a label. Other whole numbers without a unit
+    are metrics only if their name counts something.
     """
     if not name or _STEP.fullmatch(name):
         return "step" if name else ""

@@ -47,7 +47,7 @@ def of_document(data: Any) -> MappingDraft | None:
     best = max(sets, key=lambda one: one[:2], default=None)
     for path, inner in _objects(data):
         keys = _keys(inner, path)
-        if keys is not None and (best is None or best[0] <= len(inner)):
+        if keys is not None and (best is None or best[0] <= sum(map(is_measured, inner.values()))):
             return _with_top(keys, data, path)
     if best is None:
         return None
