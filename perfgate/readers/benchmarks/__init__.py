@@ -1,1 +1,1 @@
-"""Benchmark tools that write JSON, one file for each."""
+"""Benchmark tools, one file for each: JSON, CSV or printed text."""

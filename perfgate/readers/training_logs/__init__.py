@@ -3,7 +3,7 @@
 A line may begin with what a launcher puts there: `[rank3]:` or `[default3]:` (torchrun), `3: ` (srun --label),
 `[1,3]<stdout>:` (mpirun --tag-output). That rank becomes the label `rank`. Several processes may also print the same
 step without a rank. They are not further samples of that step, and their order is chance: so a step has one value, the
-mean of its lines, and of memory the largest.
+mean of those in its lines, and of memory the largest.
 """
 
 from __future__ import annotations
