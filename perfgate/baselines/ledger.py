@@ -245,7 +245,8 @@ def _truths(checks: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[t
     """
     # for each check, by rank: True if evidence shows a change, False if evidence shows none
     shown: list[dict[int, set[bool]]] = [{} for _ in checks]
-    approved = [e.time for e in evidence if e.kind == "approved" and concerns(e.metrics, checks[0].metrics)]
+    metrics = sorted({metric for check in checks for metric in check.metrics})
+    approved = [e.time for e in evidence if e.kind == "approved" and concerns(e.metrics, metrics)]
     for entry in evidence:
         rank, is_change, about = _SHOWS[entry.kind]  # type: ignore[index]
         for i in _checks_about(entry, checks, approved if is_change else ()):

@@ -95,6 +95,15 @@ def test_what_counts(story: str, right: int, wrong_reds: int, wrong_greens: int,
     assert (one.right, one.wrong_reds, one.wrong_greens, one.unknown) == (right, wrong_reds, wrong_greens, unknown)
 
 
+def test_an_approval_of_a_metric_that_the_rule_got_later_ends_evidence() -> None:
+    """With and without an older check of another metric, the green of commit 2 is not wrong, see `found:1,2` above."""
+    older, *story = entries("-5 R1 approved:forward G2 found:1,2")
+    older = replace(older, answers=[replace(older.answers[0], metrics=["load"])])
+    for known in (story, [older, *story]):
+        record = ledger_of(known)[RULE]
+        assert (record.right, record.wrong_greens, record.unknown) == (1, 0, 1)
+
+
 def test_an_entry_that_is_there_twice_counts_once() -> None:
     story = entries("R1 approved:")
     assert ledger_of([*story, *story]) == ledger_of(story)
