@@ -136,7 +136,7 @@ def _model_anywhere(ruleset: Ruleset) -> TrainedModel | None:
 _TEXTS: dict[str, Callable[[Ruleset], str]] = {
     "the identity of an environment": lambda side: ", ".join(side.identity),
     "the conditions of a measurement": _conditions,
-    "the renames of metrics": lambda side: ", ".join(f"{was} is {now}" for was, now in side.renames.items()),
+    "the renames of metrics": lambda side: ", ".join(f"{was} is {now}" for was, now in sorted(side.renames.items())),
 }
 
 

@@ -71,6 +71,7 @@ def test_pairs(old: str, new: str, said: list[str]) -> None:
         ("conditions: [b, a]\n", "conditions: [b]\n", "changes the conditions of a measurement: a, b → b"),
         ("conditions: [b, a]\n", "conditions: [a, b]\n", None),
         ("", "renames:\n  x: z\n", "changes the renames of metrics: none → x is z"),
+        ("renames: {x: z, a: b}\n", "renames: {a: b, x: z}\n", None),
     ],
 )
 def test_what_is_beside_the_rules(old: str, new: str, said: str | None) -> None:
