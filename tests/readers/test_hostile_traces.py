@@ -13,6 +13,9 @@ from trace_comparison import EXACT, differences, run_of
 from trace_oracle import answers
 from trace_texts import traces
 
+from perfgate.readers.torch_trace.chunks import Buffer
+from perfgate.readers.torch_trace.trace_file import TraceFile
+
 SECRET = "hf_" + "x" * 31
 OP = '{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1100, "dur": 50, "args": {}}'
 HEAD = '{"schemaVersion": 1, "traceEvents": [\n'
@@ -196,6 +199,13 @@ def test_a_trace_of_nothing_is_an_error(text):
     run = read(text)
     assert run.series == ()
     assert errors(run)
+
+
+def test_a_trace_stays_broken_after_a_second_list():
+    text = '{"traceEvents": [' + OP.replace("50", "nan") + '], "traceEvents": []}'
+    file = TraceFile(Buffer(iter([text.encode()])))
+    assert [*file.chunks()]
+    assert file.broken
 
 
 def test_a_cut_gzip_is_an_error_and_what_came_before_it_is_read():

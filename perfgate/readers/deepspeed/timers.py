@@ -120,7 +120,7 @@ class Timers:
         self._ranks: dict[str | None, Rank] = {}
         #: The rank by the text before a record: a cache.
         self._rank_after: dict[str, Rank] = {}
-        #: How many records had a timer.
+        #: How many records had a timer whose value was read.
         self.records = 0
 
     @property

@@ -113,7 +113,10 @@ def _as_one(parts: Sequence[tuple[Series, float]]) -> Series:
 
 
 def calls_of(run: Run) -> Iterator[Calls]:
-    """Yield the durations and steps of each collective of a rank, by name and process group, once for each device."""
+    """Yield the durations and steps of each collective of a rank, by name and process group, once for each device.
+
+    Sends and receives are left out.
+    """
     for series in run.series:
         if series.groups and series.steps is not None and not series.key.metric.startswith(_POINT_TO_POINT):
             groups = np.array(series.groups)
@@ -152,7 +155,8 @@ def with_wait(run: Run, calls: Iterable[Calls], transfers: Mapping[Collective, F
     """Return the run of a rank with `comm.wait`: its time in collectives in which it waited for others, by step.
 
     Collectives match by name, process group and order, if all ranks of the group have the same number. The shortest of
-    them is the transfer; the rest of the longer ones is waiting (torch_tb_profiler 0.4.3, `communication.py`).
+    them is the transfer; the rest of the longer ones is waiting (torch_tb_profiler 0.4.3, `communication.py`). A run
+    without a matching collective stays as it is.
     """
     waits, own = dict.fromkeys(_step_numbers(run), 0.0), defaultdict(list)
     for name, durations, steps in calls:

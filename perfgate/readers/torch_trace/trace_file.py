@@ -115,7 +115,7 @@ class TraceFile(Struct):
             self._fault("error", "traceEvents occurs twice: the second list is not read")
             for _ in events:
                 pass
-        self.broken = events.broken
+        self.broken = self.broken or events.broken
         if not events.closed:
             full = "an event of more than 32 MiB: reading stops here" if self.buffer.is_full else _CUT
             broken = "too many events are broken: reading stops here"
