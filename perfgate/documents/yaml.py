@@ -1,8 +1,9 @@
 """Strict YAML: plain data with the position of every value, without YAML's surprises.
 
 Anchors, aliases, merge keys, tags, several documents, non-string and duplicate keys are refused. Plain scalars follow
-JSON: `1e-3` is a number; `on`, `017`, `12:30` and `2026-01-01` are text. Depth is counted on the event stream, before
-anything is built, because deep nesting would crash YAML's C loader.
+JSON: `1e-3` is a number; `on`, `017`, `12:30` and `2026-01-01` are text. Only `~` and an empty value are read as YAML
+does: null. Depth is counted on the event stream, before anything is built, because deep nesting would crash YAML's C
+loader.
 """
 
 from __future__ import annotations

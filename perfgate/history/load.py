@@ -103,7 +103,7 @@ _MOST_COMMITS = 100_000
 
 
 def commit_line(refs: Iterable[str]) -> CommitLine | None:
-    """Return the first parents of the first of these refs that git knows; None without a repository."""
+    """Return the first parents of the first of these refs that git knows; None if it knows none of them."""
     form = "--format=%H%x00%cI%x00%an%x00%s%x00%D"  # a commit can contain every byte but 0
     for ref in refs:
         words = ("log", "-z", "--first-parent", f"--max-count={_MOST_COMMITS}", form, "--end-of-options", ref, "--")

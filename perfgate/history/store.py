@@ -257,7 +257,7 @@ def _files(
 
 
 def listed(store: Store, folder: str) -> tuple[list[str], list[Problem]]:
-    """Return the files of a folder, and problems; nothing for a name that no folder can have."""
+    """Return the `.json` files below a folder, and problems; nothing for a name that no folder can have."""
     try:
         paths, problems = store.paths(folder)
     except UnsafeName:
