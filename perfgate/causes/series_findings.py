@@ -94,12 +94,22 @@ class _FindingSearch:
 
     def edits(self) -> None:
         """Find timers that only one side has, below a node that both sides have, from the step down."""
+        self._leave_rest()
         for parent, below in enumerate(self.alignment.children):
             if parent and min(side[parent] for side in self.calls_of) <= 0:
                 continue
             gone, come = (self._only_on(side, below) for side in (0, 1))
             if (gone or come) and not self._was_not_timed(parent, gone, come):
                 self._edit(gone, come)
+
+    def _leave_rest(self) -> None:
+        """Claim the rest of the step, `not timed`, if only one side has it: the other did not time the whole step."""
+        for node in self.alignment.children[0]:
+            has_it = [bool(calls[node] > 0) for calls in self.calls_of]
+            if self.alignment.nodes[node].name == "not timed" and has_it[0] != has_it[1]:
+                self.claimed.add(node)
+                side = "base" if has_it[0] else "new"
+                self.notes.append(f"only the {side} side times the whole step: its part without timers is left out")
 
     def _only_on(self, side: int, nodes: Collection[int]) -> tuple[int, ...]:
         """The nodes that only this side has, without claimed ones."""

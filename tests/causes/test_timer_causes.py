@@ -241,6 +241,16 @@ def test_stored_runs_have_the_causes_of_their_logs(perfgate: Callable[..., Done]
         )
 
 
+@pytest.mark.parametrize(("without", "side"), [(1, "base"), (0, "new")])
+def test_a_whole_step_that_only_one_side_times_is_no_change(without: int, side: str, tmp_path: Path) -> None:
+    times = [_recorded_without("step.time") if at == without else RECORDED for at in (0, 1)]
+    report = find_causes(
+        *next(trees_of_runs(*(_runs(_recorded, {"0": one}, tmp_path / str(at), at, 3) for at, one in enumerate(times))))
+    )
+    assert report.causes == ()
+    assert report.notes == (f"only the {side} side times the whole step: its part without timers is left out",)
+
+
 def test_a_rank_that_one_run_lacks_is_not_compared_with_the_others(tmp_path: Path) -> None:
     slow = {**dict.fromkeys("0134", _WAITS), "2": _but(DEEPSPEED, fwd=126.0)}
     whole, part = (dict.fromkeys(ranks, DEEPSPEED) for ranks in ("01234", "0123"))
