@@ -660,6 +660,13 @@ def test_endless_digits_of_llama_bench_are_no_fault(digits):
     assert values_of(run_of(f"{head}abc,llama,1{'0' * digits},0,12,1.0\n", "llama-bench")) is not None
 
 
+def test_a_damaged_speed_of_llama_bench_is_an_error():
+    text = "| model | backend | test | t/s |\n| --- | --- | --- | --- |\n| m | CUDA | tg128 | {} ± 8.0 |\nbuild: a\n"
+    (problem,) = errors(run_of(text.format("2x.5"), "llama-bench"))
+    assert '"2x.5" is not a number; left out' in problem
+    assert not errors(run_of(text.format("2.5"), "llama-bench"))
+
+
 @pytest.mark.parametrize(
     "text",
     [

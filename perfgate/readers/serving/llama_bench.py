@@ -116,11 +116,12 @@ def _record(runs: RecordRuns, record: dict[str, Any], place: int | Path, source:
         elif f"avg_{name}" in record:
             mean, stddev = record[f"avg_{name}"], record.get(f"stddev_{name}")
             at = place if isinstance(place, int) else (*place, f"avg_{name}")
-            to.aggregate({"mean": (_number(mean), at), "stddev": (_number(stddev), at)})
+            printed = {"mean": mean, "stddev": stddev}  # a text that is no number is refused
+            to.aggregate({name: (_number(value, value or None), at) for name, value in printed.items()})
 
 
-def _number(value: object, other: str | None = None) -> object:
-    """Return a printed number as a number, and any other text as `other`."""
+def _number(value: object, other: object) -> object:
+    """Return a printed number as a number, any other text as `other`, and what is no text as it is."""
     if not isinstance(value, str):
         return value
     if (parsed := number(value)) is None:
