@@ -99,7 +99,7 @@ def add(
     Parameters:
         by: the user who adds the runs.
         rotate: remove the oldest runs of a full level, but not those of the anchor.
-        keep_all: store the samples of every metric, not only of those that a rule reads.
+        keep_all: store the samples of every metric that has room, not only of those that a rule reads.
         merged: the head of the measured pull request. If only its allowances let the runs pass, they open a new level.
     """
     found = read_candidates(options, head=merged)

@@ -103,8 +103,8 @@ class Candidates(Struct, frozen=True):
         """Store the runs in a level, at most the last ten; returns the lines to print. Raises Refused.
 
         `target`: `store`, or the folder of a proposal.
-        `keep_all`: store the samples of every metric, not only of those that a rule reads. `by`: the user who adds the
-        runs. `only`: the metrics to store, if a level adopts some only; empty means all.
+        `keep_all`: store the samples of every metric that has room, not only of those that a rule reads. `by`: the user
+        who adds the runs. `only`: the metrics to store, if a level adopts some only; empty means all.
         """
         lines = [*map(str, self.noticed), *unknown_gpu(self.runs, self.facts, self.ruleset.identity)]
         # As both sides, because a rule about a change looks for its metric in the base runs, too.
