@@ -83,7 +83,7 @@ def measured(verdict: Verdict, *, intervals: bool = True) -> list[str]:
         bounds = _bounds(new, lambda bound: format_number(bound / factor)) if intervals else ""
         return [value_text(new.estimate, verdict) + bounds]
     texts = [_sides(base.estimate if base else None, new.estimate if new else None, verdict)]
-    if change is None or (change.estimate is None and base and new):  # a value of 0 or less has no ratio
+    if change is None or change.estimate is None:  # a value of 0 or less, or without a base, has no ratio
         return texts
     return [*texts, format_change(change.estimate) + (_bounds(change, format_change) if intervals else "")]
 

@@ -9,7 +9,7 @@ from samples import ALL_PASS, EVERY_OUTCOME, WITH_CAUSES, WITH_MANY
 from perfgate.core import Location, NextStep, Problem, RelativeChange
 from perfgate.core.details import WorkDifference
 from perfgate.reporters.terminal import render
-from perfgate.words import in_short
+from perfgate.words import in_short, numbers
 
 FAILED = {"outcome": "fail", "exit_code": 1, "reason": "interval"}
 
@@ -75,6 +75,11 @@ def test_a_line_about_a_limit_on_several_ranks_has_the_numbers_of_the_worst(comp
     ]
     [line] = in_short.lines(with_verdicts(*verdicts))
     assert (line.worst.new.estimate, line.measured) == (worst, f"{worst:g}")
+
+
+def test_a_change_without_a_base_has_no_second_number():
+    verdict = change(base=None, change=RelativeChange(None, None, None))
+    assert numbers.measured(verdict) == [numbers.value_text(verdict.new.estimate, verdict)]
 
 
 def test_median_and_mean_of_a_metric_are_one_line():
