@@ -78,18 +78,19 @@ class Runs(Generic[AnyBuilder]):
             self.run = self._begun[-1][0]
             self.run.problems += empty.problems
             self.run.say("warning", "a start without a measurement after it", line)
-        several = len(self._begun) > 1
-        settings = {tuple(sorted(run.unlabelled.items())) for run, _ in self._begun}
-        if several and len(settings) < len(self._begun):  # else each run has other settings: a sweep, no restarts
-            self._say_starts([line for _, line in self._begun[1:]])
-        found = [run.run(part if several else None) for part, (run, _) in enumerate(self._begun, 1)]
+        settings, starts = Counter[Any](), list[int]()  # runs of other settings are joined: see `as_sweep`
+        for run, line in self._begun:
+            settings[own := tuple(sorted(run.unlabelled.items()))] += 1
+            starts += [line] if settings[own] > len(starts) else []
+        self._say_starts(starts[1:])
+        found = [run.run(part if len(self._begun) > 1 else None) for part, (run, _) in enumerate(self._begun, 1)]
         return as_sweep(found, self.run.file.source.conditions)
 
     def _say_starts(self, starts: Sequence[int]) -> None:
         more = f" and {len(starts) - _STARTS_NAMED} more" if len(starts) > _STARTS_NAMED else ""
         lines = ", ".join(map(str, starts[:_STARTS_NAMED])) + more
-        message = f"this file has {len(self._begun)} runs; new runs begin at line {lines}"
-        for run, _ in self._begun:
+        message = f"this file has {len(starts) + 1} runs; new runs begin at line {lines}"
+        for run, _ in self._begun if starts else ():
             run.say("warning", message, starts[0])  # the same in each run, so that a check says it once
 
 
@@ -216,10 +217,9 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
 def _commit(runs: Sequence[Run], problems: list[Problem]) -> str | None:
     """Return the first commit that a file names, with a warning for each file that names another one."""
     first = next((run.commit for run in runs if run.commit), None)
-    for run in runs:
-        if run.commit and run.commit != first:
-            message = f"the commit is {run.commit} here and {first} in another file"
-            problems.append(Problem("warning", message, Location(run.source)))
+    for run in (one for one in runs if one.commit and one.commit != first):
+        message = f"the commit is {run.commit} here and {first} in another file"
+        problems.append(Problem("warning", message, Location(run.source)))
     return first
 
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from reading import errors, run_of, runs_of, values_of
+from reading import errors, run_of, runs_of, said, values_of
 
 from perfgate.readers import Source, read
 
@@ -19,6 +19,15 @@ def test_commands_of_perf_stat_are_labels():
     assert [run.part for run in runs] == [1, 2]
     assert {*values_of(runs[0])} == {f'{m}{{command="./{c}"}}' for m in ("task-clock", "time_elapsed") for c in "ab"}
     assert [len(run.series) for run in runs_of(PERF.format("./a", 1, 2) * 2)] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("commands", "told"),
+    [("ab", []), ("aa", ["2 runs; new runs begin at line 7"]), ("ababa", ["3 runs; new runs begin at line 13, 25"])],
+)
+def test_the_runs_of_a_sweep_are_counted_after_they_are_joined(commands, told):
+    runs = runs_of("".join(PERF.format(f"./{command}", 1000, 2) for command in commands))
+    assert [line.partition("this file has ")[2] for line in said(runs[0])] == told
 
 
 def test_shapes_of_trtexec_are_labels():
