@@ -172,7 +172,7 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
 
 
 def _is_in_each_run(rank: str, side: TreeSide) -> bool:
-    return side.rank_runs[rank].shape[1] == side.runs
+    return len(side.rank_runs[rank].T) == side.runs
 
 
 def _growth_of_awaited(
