@@ -1,4 +1,4 @@
-"""The judge for plain numbers: `judge_change` and `judge_limit` decide as `perfgate check` does."""
+"""The judge for plain numbers: `judge_change` and `judge_limit` decide as `perfgate check` does on what they see."""
 
 from __future__ import annotations
 
@@ -145,7 +145,10 @@ def judge_limit(
     strict: bool = False,
     at_worst: float | None = None,
 ) -> LimitResult:
-    """Compare a statistic of runs with a bound, as `perfgate check` does.
+    """Compare a statistic of runs with a bound, as `perfgate check` does for values without noise between runs.
+
+    `check` also knows or assumes noise between runs: there, one run just beyond the bound is undecided, and here it
+    fails. `check` compares counts and sizes without noise if they are equal.
 
     Parameters
     ----------
