@@ -151,7 +151,7 @@ class LargeArray(np.lib.mixins.NDArrayOperatorsMixin):
             return as_values(kept.array(0, kept.size))
         if isinstance(key, np.ndarray) and key.ndim == 1 and key.dtype.kind in "iu":
             return self._picked(key)
-        if hasattr(key, "__index__"):
+        if hasattr(key, "__index__") and not (isinstance(key, np.ndarray) and key.ndim):
             at = index(key)
             at = at + len(self) if at < 0 else at
             if not 0 <= at < len(self):

@@ -84,9 +84,7 @@ def _merge(chunks: Spool, ranges: Sequence[tuple[int, int]], merged: Spool) -> N
 
 
 def _median(x: LargeArray) -> Any:
-    half = len(x) // 2
-    middle = _between(x, (len(x) - 1) // 2, half)
-    return middle[0] if len(x) % 2 else np.mean(middle)
+    return np.mean(_between(x, (len(x) - 1) // 2, len(x) // 2))  # of one value, or of two
 
 
 def _between(x: LargeArray, first: int, last: int) -> AnyArray:

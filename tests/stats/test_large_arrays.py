@@ -58,10 +58,18 @@ def test_numpy_functions_have_the_same_bits(name: str) -> None:
         *(lambda v: (v > 0.35).max(), lambda v: (v > 0.35).min(), lambda v: (v > 0.35).all(), lambda v: (v > 9).max()),
         *(lambda v: (np.arange(len(x)) == len(x) - 1).max() and (v == x[-1]).max(), lambda v: (v == x[0]).min()),
         *(lambda v: np.isin(x[5:9], v), lambda v: np.isin(v, x[5:9]), lambda v: np.array_equal(v, x)),
+        *(lambda v: v[x > 0.3], lambda v: v[np.array(5)]),  # a mask in memory, and one position
         *(lambda v: np.sort(v[11:]), lambda v: np.median(v[11:]), lambda v: np.concatenate([v, x[:3]])),
         *(lambda v: np.bincount((v * 10).clip(0).astype(np.int64), minlength=3)[:3], lambda v: v.tolist()),
     ):
         assert np.array_equal(np.asarray(function(y)), np.asarray(function(x)))
+
+
+@pytest.mark.parametrize("size", [2999, 3000])
+def test_the_median_of_whole_numbers_is_a_float(size: int) -> None:
+    counts = np.arange(size)
+    found = np.median(outside(counts))
+    assert (found, found.dtype) == (np.median(counts), np.float64)
 
 
 def test_infinities_and_nan_are_sorted_last() -> None:
