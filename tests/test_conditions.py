@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from conftest import Done, write_results, write_rules
 
-from perfgate.core.conditions import TABLE, conditions_of
+from perfgate.core.conditions import TABLE, conditions_of, load_order, nearest_conditions
+from perfgate.core.runs import Key
 
 Command = Callable[..., Done]
 #: Requests per second, and the median time to the first token in ms.
@@ -268,3 +269,14 @@ def test_the_page_shows_the_curves_of_both_sides(perfgate: Command, folder: Path
     assert curve["base"] == [[rate, pytest.approx(ttft / 1000)] for rate, ttft in LOADS]
     perfgate("report", "report.json", "--html", "again.html")
     assert section in (folder / "again.html").read_text()
+
+
+def test_a_text_that_float_takes_for_nan_is_a_text() -> None:
+    loads = ["NaN", "10", "inf", "model", "9", "nan", "-1"]
+    for turned in (loads, loads[::-1], sorted(loads)):
+        assert sorted(turned, key=load_order) == ["-1", "9", "10", "inf", "NaN", "model", "nan"]
+
+
+def test_the_nearest_key_may_be_of_another_rank() -> None:
+    key, other = Key.of("ttft", model=SMALL, rank="0"), Key.of("ttft", model=LARGE, rank="3")
+    assert nearest_conditions(key, [Key.of("tpot", model=SMALL), other]) == other

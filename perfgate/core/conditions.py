@@ -7,6 +7,7 @@ file can add fields with `conditions`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -257,6 +258,7 @@ def by_load(key: Key) -> tuple[str, list[tuple[str, tuple[bool, float, str]]]]:
 def load_order(value: str) -> tuple[bool, float, str]:
     """Return a sort key for the values of a condition: numbers by size (`inf` is the largest), then other texts."""
     try:
-        return (False, float(value), value)
+        number = float(value)
     except ValueError:
-        return (True, 0.0, value)
+        number = math.nan
+    return (True, 0.0, value) if math.isnan(number) else (False, number, value)
