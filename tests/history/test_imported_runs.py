@@ -281,6 +281,18 @@ def test_what_is_said_about_a_result_file(
     assert [one.time for one in imported.runs] == ["1970-01-01T00:00:05Z"] * (has_time and bool(runs[0].series))
 
 
+@pytest.mark.parametrize(("most", "lost"), [(3, ""), (2, "1 number"), (1, "3 numbers")])
+def test_numbers_without_room_are_said(monkeypatch: pytest.MonkeyPatch, most: int, lost: str) -> None:
+    monkeypatch.setattr("perfgate.history.records.MOST_VALUES", most)
+    earlier = Problem("warning", "earlier", AT)
+    found = of_runs(file(time="2026-01-01T00:00:00Z"), [run("a", "b", "c"), run("d", "e")], [earlier])
+    assert [len(one.values) for one in found.runs] == [min(most, 3), min(most, 2)]
+    first, *more = found.problems
+    assert first == earlier
+    message = f"left out, because there is no room: {lost}; name a metric in a rule to keep it"
+    assert more == ([Problem("warning", message, Location("a.json"))] if lost else [])
+
+
 def test_a_given_time_replaces_that_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(imported_runs, "read", lambda source, format: [run("a", time="x")])
     found = of_results(file(time="2026-01-02T00:00:00Z"), "asv")

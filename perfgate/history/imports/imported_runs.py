@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from perfgate.core import Better, Fact, Key, Location, Problem, Run
 from perfgate.core.remembered_runs import HistoryValue, SeriesName
 from perfgate.core.resource_limits import DEFAULT, Limits
+from perfgate.core.wording import plural
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.history.records import values_of
 from perfgate.judge.evidence import direction
@@ -208,14 +209,18 @@ def of_runs(file: ImportFile, runs: Sequence[Run], problems: Sequence[Problem], 
     if when is None:
         why = "has no time of its own: give it with --time"
         return Imported((), (*problems, Problem("error", why, Location(file.name))))
-    found = []
+    found, absent = [], 0
     for run in runs:
-        values, _ = values_of(run, file.ruleset.rules, file.ruleset.metrics, file.ruleset.better)
+        values, left_out = values_of(run, file.ruleset.rules, file.ruleset.metrics, file.ruleset.better)
+        absent += left_out
         if values:
             place = run.measured.place if run.measured else {}
             found.append(ImportedRun(when, file.commit or run.commit, values, facts=run.environment, place=place))
     if not found and not any(problem.severity == "error" for problem in problems):
         problems = [*problems, Problem("warning", "has no numbers; left out", Location(file.name))]
+    if absent:
+        message = f"left out, because there is no room: {plural(absent, 'number')}; name a metric in a rule to keep it"
+        problems = [*problems, Problem("warning", message, Location(file.name))]
     return Imported(tuple(found), tuple(problems))
 
 
