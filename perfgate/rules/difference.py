@@ -34,7 +34,7 @@ _ORDERED: dict[str, tuple[str | None, ...]] = {
     "on_improvement": ("note", "fail"),
     "on_throttled": ("note", "error"),
 }
-#: The settings whose values have no order, such as `warmup`.
+#: The settings whose values are not ordered here, such as `warmup` and `confidence`: a difference is a change.
 _UNORDERED = [name for name in Settings.__struct_fields__ if name not in {"budget", "lost_time", "at_worst", *_ORDERED}]
 
 
