@@ -92,6 +92,7 @@ AMOUNTS: list[tuple[Sequence[Series] | None, Sequence[Series], list[Doubt]]] = [
     (None, [at(*[0] * 4, *[1] * 4)], []),
     (None, [at(0, 0, 0, 1, 2, 3, 4, 5, 7)], less("steps", 1.0, 6 / 7)),
     (None, [at(0, 0, 1, 2, 3, 4, 5, 6, 8)], less("steps", 1.0, 7 / 8)),  # one step twice, and one lost
+    (None, [at(0, 1, 2, 2, 3, 4, 5, 6, 8)], less("steps", 1.0, 7 / 8)),
     (None, [at(0, *range(8, 16))], less("steps", 1.0, 8 / 15)),
     (None, [at(*[2] * 8, 3, 7)], less("steps", 1.0, 0.4)),
     (None, [at(0, 1, 2, 3, 6, 7, 8, 11)], []),
