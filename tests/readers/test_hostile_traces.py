@@ -201,6 +201,16 @@ def test_a_trace_of_nothing_is_an_error(text):
     assert errors(run)
 
 
+def test_peaks_of_known_devices_grow_beside_too_many_devices():
+    events = [
+        event(cat="cpu_instant_event", name="[memory]", ph="i", args={"Device Type": 1, "Device Id": device} | totals)
+        for device, size in [*((number, 5) for number in range(600)), (3, 9)]
+        for totals in [{"Total Allocated": size, "Total Reserved": size}]
+    ]
+    peaks = {str(series.key): series.values.tolist() for series in read(trace(*events)).series}
+    assert peaks['memory.peak_allocated{device="3"}'] == [9]
+
+
 def test_a_trace_stays_broken_after_a_second_list():
     text = '{"traceEvents": [' + OP.replace("50", "nan") + '], "traceEvents": []}'
     file = TraceFile(Buffer(iter([text.encode()])))

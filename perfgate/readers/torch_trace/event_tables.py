@@ -212,9 +212,10 @@ class EventTables:
         self._keep_peaks("reserved", places, whole_numbers([one.reserved for one in args]))
 
     def _keep_peaks(self, which: str, places: Sequence[str], totals: Int64) -> None:
-        """Keep the largest of these totals in bytes for each place, unless there are too many places."""
+        """Keep the largest of these totals in bytes for each place; new places only while there is room."""
         for place, total in zip(places, totals.tolist(), strict=True):
-            if total > self.memory.get((which, place), -1) and len(self.memory) < 2 * MOST_DEVICES:
+            known = self.memory.get((which, place))
+            if total > known if known is not None else total >= 0 and len(self.memory) < 2 * MOST_DEVICES:
                 self.memory[which, place] = total
 
     def _refuse(self, chunk: Chunk, events: Sequence[Event], refused: Event) -> None:
