@@ -89,7 +89,7 @@ def geometric_means(verdicts: Sequence[Verdict]) -> tuple[MeanChange, ...]:
     """Return the geometric mean of new/base for each unit with at least two verdicts, sorted by unit.
 
     Unlike other means it does not depend on which side is the base (Fleming and Wallace, "How not to lie with
-    statistics", 1986). Metrics of one unit have the same better direction; rates and times do not.
+    statistics", 1986). Metrics of one unit have the same better direction, except shares and ratios (unit `1`).
     """
     logs: dict[str, list[float]] = {}
     for verdict in verdicts:

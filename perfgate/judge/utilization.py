@@ -51,7 +51,8 @@ def with_utilization(runs: Sequence[Run], model: TrainedModel, facts: Mapping[st
     """Return the runs with `mfu` and `hfu`, as far as the metrics of a run give them.
 
     A run has neither, and a problem that says why, if the peak or the number of GPUs is unknown, if it lacks these
-    metrics, or if a share is above 1, which only a mistake explains.
+    metrics, or if the median of a share is above 1, which only a mistake explains.
+    An aggregate without a mean gives none, and no problem.
 
     `facts`: those of the check, `--env` included: `gpu`, `world_size`, `gpu_count`.
     """
