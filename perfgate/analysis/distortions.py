@@ -139,8 +139,7 @@ def _changed(names: Sequence[str], change: Callable[[Values, float], Values]) ->
     def distorted(series: Series, amount: float) -> Series:
         if not len(series.values):
             return series
-        # If the number of values changes, their steps are unknown. `groups`, the process group of each value, would no
-        # longer fit the other ranks.
+        # If the number of values changes, their steps are unknown, and so are `groups`, the process group of each.
         values = change(series.values, amount)
         steps = series.steps if len(values) == len(series.values) else None
         return replace(series, values=read_only(values), steps=steps, groups=())

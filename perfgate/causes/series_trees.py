@@ -70,7 +70,7 @@ def timer_trees(run: Run) -> tuple[CallTree, ...]:
         if is_time and is_timer and not series.key.metric.startswith(_OTHER_FAMILIES):
             by_rank[labels.get("rank", "")].append(series)
     if len(by_rank) > 1 and (nameless := by_rank.pop("", [])) and len(by_rank) == 1:
-        next(iter(by_rank.values())).extend(nameless)  # lines without a rank in the log of one rank
+        next(iter(by_rank.values())).extend(nameless)  # lines without a rank: of the only rank, or else unknown
     peak = _peak(run)
     trees = (_tree(rank, series, run.format, peak) for rank, series in sorted(by_rank.items()))
     return tuple(tree for tree in trees if tree is not None)

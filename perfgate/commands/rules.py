@@ -44,7 +44,7 @@ class _Rules(SuggestingGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Add the word `show` if no command is given."""
-        first = args[0] if args else "--"  # no word is `show`, as an option is
+        first = args[0] if args else "--"  # without any word, the command is `show`, as if an option came first
         is_run = os.path.exists(first) or "://" in first or any(mark in first for mark in "*?[")
         is_show = first not in self.commands and (first.startswith("-") or is_run)
         if is_show and first not in ctx.help_option_names and not ctx.resilient_parsing:

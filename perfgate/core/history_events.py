@@ -70,7 +70,7 @@ class HistoryEvent(Struct, frozen=True):
 
 #: `open` means undecided, an error, or that nothing was judged.
 LedgerAnswer: TypeAlias = Literal["red", "green", "open"]
-#: An observation that proves answers right or wrong: `found` by bisect, a commit `reverted`, ... (`baselines.ledger`).
+#: An observation that proves answers right or wrong; the table in `baselines/ledger.py` says what each one shows.
 EvidenceKind: TypeAlias = Literal["found", "cleared", "not-reproduced", "approved", "reverted", "false-alarm", "event"]
 
 

@@ -52,7 +52,8 @@ class MachineDifference(Struct, frozen=True):
 class Exceptions(Struct, frozen=True):
     """Settings of the rule that replace an outcome: an improvement fails, a failure is expected, a quarantine.
 
-    An open answer is undecided without a suspicion. `on_open` replaces it: `warn` by a pass, `fail` by a failure;
+    An answer is open if it is undecided, and nothing suggests that the runs are worse (a suspicion). `on_open` replaces
+    it: `warn` by a pass, `fail` by a failure;
     `error` leaves it undecided. None is `warn`, or for a change of a percentile with too few values beyond it `error`.
     `warn` counts as `error` if the data do not exclude `at_worst`.
     """
@@ -67,6 +68,7 @@ class LimitQuestion(Struct, frozen=True):
     """The question whether the statistic of these runs is on the good side of a bound."""
 
     terms: LimitTerms
+    #: The values of the judged runs after their warm-up; `new` has the same runs with their ranks.
     runs: tuple[SteadyRun, ...]
     new: MeasuredSide
     doubts: tuple[Doubt, ...] = ()
@@ -94,7 +96,8 @@ class ChangeQuestion(Struct, frozen=True):
     base: MeasuredSide
     new: MeasuredSide
     reference: Literal["baseline", "anchor"] = "baseline"
-    #: The new runs alone, for a comparison with the anchor: there, `new` has the latest stored runs, too.
+    #: The new runs alone, for a comparison with the anchor: there, `new` has the latest stored runs, too. They may hide
+    #: that the new ones are beyond the anchor.
     alone: tuple[RunMeasure, ...] = ()
     #: New / base of each pair if the runs were made in pairs.
     ratios: tuple[RunMeasure, ...] | None = None

@@ -122,7 +122,7 @@ def _clause(rule: Rule, asks: LimitClause | ChangeClause | WorkClause) -> str:
 def _promises(rule: Rule) -> list[str]:
     """Return the promises of exit code 0: for each comparison with the baseline, and for limits with `at_worst`.
 
-    A warning has none: its exit code is 0 in any case.
+    A warning has none: its exit code is 0 in any case. That of a budget is not in the sentence, and promises nothing.
     """
     at_worst, lines = rule.settings.at_worst, []
     blocks = rule.settings.severity == "error"
@@ -138,7 +138,10 @@ def _promises(rule: Rule) -> list[str]:
 
 
 def _beyond(at_worst: AtWorst, asks: LimitClause) -> str | None:
-    """Return the promised value beyond a limit; None if `at_worst` is a size of changes, as in `defaults`."""
+    """Return the promised value beyond a limit; None for one that is for other rules of a file's `defaults`.
+
+    That is a size of changes, or a value within this limit.
+    """
     if at_worst.beyond(asks) is None or is_narrower(at_worst, asks):
         return None
     fits = at_worst.absolute is not None and at_worst.absolute.base == asks.bound.base

@@ -71,7 +71,8 @@ def ratio_of(base: RunMeasure, new: RunMeasure) -> RunMeasure:
     if base.within_variance is not None and new.within_variance is not None:
         within = base.within_variance + new.within_variance
     effective = [run.n_effective for run in (base, new) if run.n_effective is not None]  # empty for single numbers
-    return RunMeasure(value, min(base.n, new.n), sum(effective) or None, within, max(base.dropped, new.dropped), True)
+    dropped = max(base.dropped, new.dropped)
+    return RunMeasure(value, min(base.n, new.n), sum(effective) or None, within, dropped, settled=True)
 
 
 @np.errstate(all="ignore")
@@ -93,7 +94,7 @@ def median_ratio(base: FloatArray, new: FloatArray, dropped: int) -> RunMeasure 
         return None
     ratios = np.exp(logs.reshape(-1, 2).mean(axis=1))
     found = measure_run(ratios, "median", warmup=0)
-    return RunMeasure(found.value, found.n, found.n_effective, found.within_variance, dropped, True)
+    return RunMeasure(found.value, found.n, found.n_effective, found.within_variance, dropped, settled=True)
 
 
 def order_effect(base_first: FloatArray, new_first: FloatArray) -> float | None:

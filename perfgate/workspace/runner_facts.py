@@ -75,7 +75,8 @@ def _text(path: Path) -> str:
         return ""
 
 
-#: For each fact, a function of NVML's module and a card that returns its value; None if it says nothing now.
+#: For each fact, a function of NVML's module and a card that returns its value; None if it says nothing now. Before a
+#: measurement, all programs on the card are of other users.
 CARD_FACTS: Mapping[str, Callable[[Any, Any], int | None]] = {
     "pcie_width": lambda nvml, device: int(nvml.nvmlDeviceGetCurrPcieLinkWidth(device)),
     "pcie_generation": _generation,

@@ -88,7 +88,7 @@ def _markdown(runs: RecordRuns) -> None:
         cells = [cell.strip() for cell in text.split("|")]
         if cells[1:2] + cells[-2:-1] == ["model", "t/s"]:  # between the first bar and the last one
             header = [_COLUMNS.get(name, name) for name in cells]
-            runs.first.file.coverage.lines.headers[line] = cells, "|"
+            runs.first.file.coverage.lines.headers[line] = cells, "|"  # names the numbers that are not read
         elif header and not ended:
             runs.first.say("warning", "the last record is cut off; left out", line)
         elif len(cells) == len(header) and (speed := _SPEED.fullmatch(cells[-2])):
@@ -116,7 +116,7 @@ def _record(runs: RecordRuns, record: dict[str, Any], place: int | Path, source:
         elif f"avg_{name}" in record:
             mean, stddev = record[f"avg_{name}"], record.get(f"stddev_{name}")
             at = place if isinstance(place, int) else (*place, f"avg_{name}")
-            printed = {"mean": mean, "stddev": stddev}  # a text that is no number is refused
+            printed = {"mean": mean, "stddev": stddev}  # an empty cell is left out, and other text refused
             to.aggregate({name: (_number(value, value or None), at) for name, value in printed.items()})
 
 
@@ -130,7 +130,7 @@ def _number(value: object, other: object) -> object:
 
 
 def _conditions(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record that describe the test and are not off or 0, and the name of the test."""
+    """Return the fields of a record that are not off or 0, and the name of the test. `labels_of` chooses from them."""
     own = {name: value for name, value in record.items() if value not in (False, "", 0, "0")}
     prompt, generated, depth = (own.get(name) for name in ("n_prompt", "n_gen", "n_depth"))
     parts = [f"{kind}{count}" for kind, count in (("pp", prompt), ("tg", generated)) if count]
