@@ -193,7 +193,7 @@ def _value(evidence: Evidence, found: RunMeasure, unit: str) -> MetricValue:
     key = evidence.subject.key
     if found.value is None or not has_logarithm(found):
         raise NoMetric(f"{key} is not a positive number, so a relative change does not exist")
-    better = direction(key.metric, evidence.unit, evidence.rule.better)
+    better = direction(key.metric, evidence.unit, evidence.rule.better, evidence.method.statistic)
     statistic = evidence.shown_statistic
     return MetricValue(
         str(key), statistic, unit, better, found.value, within=found.within_variance or 0.0, run_unit=evidence.unit

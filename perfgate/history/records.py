@@ -126,7 +126,7 @@ class _Wanted(Struct, frozen=True):
     def measured(self) -> HistoryValue | None:
         """Return the number; None if the run does not have it as a finite number."""
         unit = statistic_unit(next(iter(self.members.values())), self.statistic)
-        better = direction(self.key.metric, unit, self.better) or "neither"
+        better = direction(self.key.metric, unit, self.better, self.statistic) or "neither"
         method = Method(self.statistic, self.rule.settings.warmup if self.rule else "auto", better)
         try:
             _, series = choose(self.members, self.rank, method)

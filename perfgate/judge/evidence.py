@@ -64,6 +64,8 @@ class Case(Struct, frozen=True):
 
 #: The ends of the names of metrics that are shares of the hardware's possible speed: higher is better.
 _HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share", "mfu", "hfu", "goodput")
+#: The statistics of which less is better, whatever the metric.
+_SPREADS = ("stddev", "cv")
 KnownOfSeries = TypeVar("KnownOfSeries", HostDifference, RememberedRuns)
 
 
@@ -181,7 +183,7 @@ class Evidence(Struct, frozen=True, dict=True):
         if isinstance(expression, LargestLoad):
             metric = expression.of.pattern
             own = own or ("higher" if expression.is_condition else None)
-        known = direction(metric, measure.statistic_unit(self.series, statistic), own)
+        known = direction(metric, measure.statistic_unit(self.series, statistic), own, statistic)
         if asks.side == "worse":
             return known or "neither"
         if asks.side == "both":  # only the warm-up and the worst rank need a direction
@@ -260,12 +262,15 @@ class Evidence(Struct, frozen=True, dict=True):
         return CannotJudge(reason, message, step)
 
 
-def direction(metric: str, unit: str, override: Better | None) -> Better | None:
-    """Return the better direction of a metric: of the rule, else of the name or the unit; None if it is unknown."""
+def direction(metric: str, unit: str, override: Better | None, statistic: str | None = None) -> Better | None:
+    """Return the better direction of a metric: of the rule, else of the name or the unit; None if it is unknown.
+
+    Less spread is better, also of a rate: `statistic` is the measured one, with `unit`, or None for the metric itself.
+    """
     if override is not None:
         return override
-    if unit == "1" and metric.endswith(_HIGHER_IS_BETTER):
-        return "higher"
     if metric in WARMUP_METRICS:
         return "lower"
-    return measure.BETTER_BY_UNIT.get(unit)
+    is_share = unit == "1" and metric.endswith(_HIGHER_IS_BETTER)
+    known = "higher" if is_share else measure.BETTER_BY_UNIT.get(unit)
+    return "lower" if known == "higher" and statistic in _SPREADS else known

@@ -54,6 +54,23 @@ def test_the_better_direction(metric: str, unit: str, override: Any, better: str
     assert direction(metric, unit, override) == better
 
 
+@pytest.mark.parametrize(
+    ("metric", "unit", "statistic", "better"),
+    [
+        ("x", "1/s", "stddev", "lower"),
+        ("mfu", "1", "stddev", "lower"),
+        ("mfu", "1", "cv", "lower"),
+        ("x", "1", "cv", None),
+        ("x", "s", "stddev", "lower"),
+        ("x", "1/s", "p99", "higher"),
+    ],
+)
+def test_less_spread_is_better(metric: str, unit: str, statistic: str, better: str | None) -> None:
+    """Three times the noise of a rate was an improvement."""
+    assert direction(metric, unit, None, statistic) == better
+    assert direction(metric, unit, "higher", statistic) == "higher"
+
+
 METHODS: list[tuple[str, Run, str, str]] = [
     # a rule, the run, its statistic, and the better direction
     ("x under 9 s", run(), "median", "lower"),
@@ -71,6 +88,7 @@ METHODS: list[tuple[str, Run, str, str]] = [
     ("x within ±5% of baseline", run(unit="1"), "median", "lower"),
     ("x within ±5% of baseline", run(unit="1/s"), "median", "higher"),
     ("x count within 5% of baseline", run(), "count", "neither"),
+    ("x stddev within 5% of baseline", run(unit="1/s"), "stddev", "lower"),
     ("x at most 105% of baseline", run(unit="1"), "median", "lower"),
     ("x at most 105% of baseline", run(), "median", "lower"),
     ("x at least 95% of baseline", run(unit="1"), "median", "higher"),
