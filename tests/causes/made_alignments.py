@@ -8,9 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from msgspec import Struct
 
-from perfgate.causes.align import Alignment, TreeSide
+from perfgate.causes.align import Alignment, Finding, TreeSide
 from perfgate.causes.merged import Floats
+from perfgate.causes.noise import Noise
 from perfgate.core.call_trees import CallNode, NodeKind
+from perfgate.core.causes import CauseKind
 
 #: A number for all steps, or one for each step.
 Steps: TypeAlias = float | Sequence[float]
@@ -61,3 +63,33 @@ def aligned(
 
 def _table(rows: Sequence[Steps], count: int) -> Floats:
     return np.array([np.broadcast_to(np.asarray(row, np.float64), (count,)) for row in rows])
+
+
+def finding(kind: CauseKind, change: float, lead: int, **fields: Any) -> Finding:
+    """Return a finding about its lead, below the step, unless said otherwise."""
+    nodes = fields.pop("nodes", {lead})
+    return Finding(kind, frozenset(nodes), lead, fields.pop("parents", (0,)), change=change, **fields)
+
+
+#: A program on the CPU: some calls came, one is slower.
+ROWS = [
+    Row("forward", "range", 0, 10.0, 10.0),
+    Row("mm", "operator", 1, 20.0, 20.0),
+    Row("topk", "operator", 1, 0.0, 10.0, (0, 1)),
+    Row("tanh", "operator", 0, 30.0, 10.0, (3, 1)),
+    Row("add", "operator", 0, 40.0, 60.0),
+    Row("mul", "operator", 1, 40.0, 40.0),
+]
+TOPK, TANH, ADD, MUL = 3, 4, 5, 6
+
+
+def noiseless(alignment: Alignment) -> Noise:
+    """Return a noise without a shift and without errors."""
+    count = len(alignment.nodes)
+    return Noise(alignment, np.zeros(count), np.zeros(count))
+
+
+def kinds_of(findings: Sequence[Finding]) -> dict[int, str]:
+    """The kind of each finding by its lead."""
+    assert len({one.lead for one in findings}) == len(findings)
+    return {one.lead: one.kind for one in findings}

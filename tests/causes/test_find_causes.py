@@ -5,27 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
-from made_alignments import Row, aligned
+from made_alignments import ADD, ROWS, Row, aligned, finding, kinds_of, noiseless
 from made_trees import tree
 from msgspec.structs import replace
 
 from perfgate.causes import find as module
-from perfgate.causes.align import Alignment, Finding
+from perfgate.causes.align import Finding
 from perfgate.causes.find import _grouped_findings, find_causes
-from perfgate.causes.noise import Noise, SeriesNoise
+from perfgate.causes.noise import SeriesNoise
 from perfgate.causes.paired import PairNoise
 from perfgate.core import NO_STEP, Location, RelativeChange, Verdict
 from perfgate.core.call_trees import CallTree
-from perfgate.core.causes import CauseKind, CauseReport
+from perfgate.core.causes import CauseReport
 from perfgate.core.verdicts import Outcome
-
-
-def finding(kind: CauseKind, change: float, lead: int, **fields: Any) -> Finding:
-    nodes = fields.pop("nodes", {lead})
-    return Finding(kind, frozenset(nodes), lead, fields.pop("parents", (0,)), change=change, **fields)
-
 
 # --- from findings to a report ---------------------------------------------------------------------------------------
 
@@ -138,28 +131,6 @@ def test_a_side_on_another_device_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 # --- the findings of traces and of timers -----------------------------------------------------------------------------
-
-#: A program on the CPU: some calls came, one is slower.
-ROWS = [
-    Row("forward", "range", 0, 10.0, 10.0),
-    Row("mm", "operator", 1, 20.0, 20.0),
-    Row("topk", "operator", 1, 0.0, 10.0, (0, 1)),
-    Row("tanh", "operator", 0, 30.0, 10.0, (3, 1)),
-    Row("add", "operator", 0, 40.0, 60.0),
-    Row("mul", "operator", 1, 40.0, 40.0),
-]
-TOPK, TANH, ADD, MUL = 3, 4, 5, 6
-
-
-def noiseless(alignment: Alignment) -> Noise:
-    count = len(alignment.nodes)
-    return Noise(alignment, np.zeros(count), np.zeros(count))
-
-
-def kinds_of(findings: Sequence[Finding]) -> dict[int, str]:
-    """The kind of each finding by its lead."""
-    assert len({one.lead for one in findings}) == len(findings)
-    return {one.lead: one.kind for one in findings}
 
 
 def test_a_side_without_times_has_findings_and_two_have_none() -> None:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 import pytest
-from made_alignments import Row, aligned
+from made_alignments import ADD, MUL, ROWS, TANH, TOPK, Row, aligned, finding, kinds_of, noiseless
 
 from perfgate.causes import kinds
 from perfgate.causes import trace_findings as module
@@ -15,36 +11,6 @@ from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.noise import Noise
 from perfgate.causes.paired import PairNoise
 from perfgate.causes.trace_findings import find_in_traces
-from perfgate.core.causes import CauseKind
-
-
-def finding(kind: CauseKind, change: float, lead: int, **fields: Any) -> Finding:
-    nodes = fields.pop("nodes", {lead})
-    return Finding(kind, frozenset(nodes), lead, fields.pop("parents", (0,)), change=change, **fields)
-
-
-#: A program on the CPU: some calls came, one is slower.
-ROWS = [
-    Row("forward", "range", 0, 10.0, 10.0),
-    Row("mm", "operator", 1, 20.0, 20.0),
-    Row("topk", "operator", 1, 0.0, 10.0, (0, 1)),
-    Row("tanh", "operator", 0, 30.0, 10.0, (3, 1)),
-    Row("add", "operator", 0, 40.0, 60.0),
-    Row("mul", "operator", 1, 40.0, 40.0),
-]
-TOPK, TANH, ADD, MUL = 3, 4, 5, 6
-
-
-def noiseless(alignment: Alignment) -> Noise:
-    count = len(alignment.nodes)
-    return Noise(alignment, np.zeros(count), np.zeros(count))
-
-
-def kinds_of(findings: Sequence[Finding]) -> dict[int, str]:
-    """The kind of each finding by its lead."""
-    assert len({one.lead for one in findings}) == len(findings)
-    return {one.lead: one.kind for one in findings}
-
 
 EDITS = {TOPK: "appeared", TANH: "fewer calls"}
 
