@@ -116,12 +116,15 @@ def pooled(parts: list[Series]) -> Series:
         return _pooled_aggregates(parts)
     key, joined = first.key.without_members(), min(part.joined for part in parts)
     values = [part.values for part in parts]
+    whole = None
+    if any(part.thinned_from is not None for part in parts):
+        whole = sum(part.thinned_from or len(part.values) for part in parts)
     if len({len(one) for one in values}) > 1:
-        return Series(key, first.unit, "samples", np.concatenate(values), joined=joined)
-    # In order of time: step by step, rank by rank.
+        return Series(key, first.unit, "samples", np.concatenate(values), joined=joined, thinned_from=whole)
     marks = [part.stalled for part in parts if part.stalled is not None]
     stalled = np.stack(marks, axis=1).ravel() if len(marks) == len(parts) else None
-    return Series(key, first.unit, "samples", np.stack(values, axis=1).ravel(), joined=joined, stalled=stalled)
+    together = np.stack(values, axis=1).ravel()  # in order of time: step by step, rank by rank
+    return Series(key, first.unit, "samples", together, joined=joined, thinned_from=whole, stalled=stalled)
 
 
 def _pooled_aggregates(parts: Sequence[Series]) -> Series:

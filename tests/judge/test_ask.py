@@ -15,6 +15,7 @@ from perfgate.core import Allowance, CalibratedPrior, Key, Quarantine, Remembere
 from perfgate.core.results import Doubt
 from perfgate.judge.ask import _latest, _noise_between, _stored, ask, exceptions_of, limit_confidence
 from perfgate.judge.evidence import CannotJudge
+from perfgate.judge.measure import NotAvailable
 from perfgate.judge.pairs import PRIORS
 from perfgate.judge.question import ChangeQuestion, Exceptions, LimitQuestion, MachineDifference, RankQuestion
 from perfgate.judge.terms import ChangeTerms
@@ -439,6 +440,14 @@ def test_each_rank_is_compared_with_the_anchor_by_its_own_runs() -> None:
         assert isinstance(asked, ChangeQuestion)
         assert [one.value for one in asked.base.measures] == [value]
         assert [one.value for one in asked.new.measures] == [value] * 4
+
+
+def test_stored_runs_without_the_statistic_are_refused_beside_the_anchor() -> None:
+    """They are among the latest runs, so without them the answer would be about other runs."""
+    printed = run_of(Series(Key("x"), "s", "aggregate", read_only(np.empty(0)), aggregate={"mean": 1.0}))
+    with pytest.raises(NotAvailable):
+        changed("x p95 within 5% of anchor", [run(1.0)], [printed], anchor=(run(1.0),))
+    assert changed("x p95 under 9 s", [run(1.0)], [printed], anchor=(run(1.0),)).terms.bound == 9.0
 
 
 @pytest.mark.parametrize(("new", "latest"), [(1, 5), (4, 5), (5, 5), (6, 6)])

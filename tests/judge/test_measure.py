@@ -244,6 +244,17 @@ def test_ranks_of_other_lengths_or_without_marks_are_pooled_without_marks() -> N
     assert pooled([samples(1, 2), samples(3, 4)]).stalled is None
 
 
+@pytest.mark.parametrize(("other", "whole"), [(20, 40), (None, 22)])
+def test_pooled_ranks_that_were_stored_thinned_count_and_sum_all_values(other: int | None, whole: int) -> None:
+    found = pooled([samples(1.0, 3.0, thinned_from=20), samples(1.0, 3.0, thinned_from=other)])
+    assert found.thinned_from == whole
+    assert Method("count", warmup=0).measure(found).value == whole
+    assert Method("total", warmup=0).measure(found).value == 2 * whole
+    uneven = pooled([samples(1.0, 3.0, thinned_from=20), samples(1.0, 3.0, 5.0, thinned_from=other)])
+    assert uneven.thinned_from == 20 + (other or 3)
+    assert pooled([samples(1.0, 3.0), samples(1.0, 3.0)]).thinned_from is None
+
+
 def test_printed_ranks_are_pooled_by_their_sums() -> None:
     found = pooled([printed(total=6.0, count=3, rank="0"), printed(total=2.0, count=1, rank="1")])
     assert (str(found.key), found.unit, found.kind, len(found.values)) == ("x", "s", "aggregate", 0)
