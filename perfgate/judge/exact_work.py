@@ -68,7 +68,7 @@ def _counts(evidence: Evidence, subject: Subject) -> Iterator[WorkCount]:
         new = _sides(subject, subject.new, subject.new_views, member)
         if base and len(new) < len(subject.new):
             key = Key(subject.key.metric, (*subject.key.labels, *member))
-            # A run may have it without one whole number for each step.
+            # A run may have the count, but not one whole number for each step.
             what = f"whole count of {key} for each step" if all(member in one for one in subject.new) else f"{key}"
             message = f"a new run has no {what}, which the baseline has"
             raise CannotJudge("metric-absent", message, "record the trace as the stored runs were recorded")

@@ -207,19 +207,15 @@ def _doubts_of_machine(question: ChangeQuestion, judged: ChangeResult) -> Iterat
             continue
         differs = _is_another_answer(judged, alike, question.terms)
         for doubt in difference.doubts:
-            yield replace(doubt, decides=doubt.decides and differs and _explains(doubt, is_red=is_red))
+            # Lost time makes its side worse: more of the new runs explains a red answer, more of the base a green one.
+            explains = doubt.what != "lost" or (float(doubt.new) > float(doubt.base)) == is_red
+            yield replace(doubt, decides=doubt.decides and differs and explains)
         if difference.shown_as is not None and alike.log_change is not None:
             yield Doubt("machine", difference.shown_as, 0.0, math.expm1(alike.log_change), decides=False)
     for doubt in question.doubts:
         # Another host is worth a note only if something may be wrong.
         if doubt.reason == "machine" and (doubt.what != "host" or judged.outcome != "pass"):
             yield doubt
-
-
-def _explains(doubt: Doubt, *, is_red: bool) -> bool:
-    """Return whether a difference can explain the answer; lost time makes its own side worse."""
-    is_more = doubt.what == "lost" and float(doubt.new) > float(doubt.base)
-    return doubt.what != "lost" or is_more == is_red
 
 
 def _scaled(side: MeasuredSide, factors: Sequence[float]) -> list[RunMeasure]:

@@ -33,7 +33,8 @@ def of_change(
 ) -> Iterator[Comparison]:
     """Yield the comparisons that decided: of red for a failure or a suspicion, otherwise of green and of a pass.
 
-    `margins`: the tolerance and `at_worst`. `promises`: exit 0 promises to exclude `at_worst`, and red to be a change.
+    `margins`: the tolerance and `at_worst`. `promises` is False for a comparison with the anchor, where a pass does not
+    exclude `at_worst`, and red does not exclude "no change".
     """
     if found.reason == "thin-tail":
         return
@@ -42,17 +43,15 @@ def of_change(
     tolerance, at_worst = (margin.up if is_up else margin.down for margin in margins)
     if found.outcome != "fail" and not found.suspect:
         if promises:
-            excluded = _compared("excluded", bounds.green, at_worst, is_up=is_up)
-            # As `Bounds.not_excluded`: an estimate of no change would be green, too, or the gain is beyond the noise.
-            holds = excluded.holds and bounds.green.distance < max(abs(excluded.estimate), abs(at_worst))
-            yield replace(excluded, holds=holds)
+            holds = margins[1].includes(*bounds.not_excluded(margins[1]))
+            yield replace(_compared("excluded", bounds.green, at_worst, is_up=is_up), holds=holds)
         yield _compared("within", bounds.interval, tolerance, is_up=is_up)
         return
     if bounds.sharp is not None and bounds.is_sharp(tolerated):
         sharp = bounds.sharp_edge(tolerated)
         yield _compared("beyond", bounds.sharp, sharp.up if is_up else sharp.down, is_up=is_up)
         return
-    if promises:  # `no_change` is the error rate at which red says that anything changed
+    if promises:
         yield _compared("a-change", Reach.of(bounds.red.change, bounds.no_change), 0.0, is_up=is_up)
     beyond = _compared("beyond", bounds.red, tolerance, is_up=is_up)
     if found.outcome == "fail" and not found.suspect and not beyond.holds:
@@ -62,7 +61,10 @@ def of_change(
 
 
 def _compared(asks: Asks, bound: Reach, edge: float, *, is_up: bool) -> Comparison:
-    """Return whether red's nearer end is beyond the edge, or green's farther end is within it. `is_up`: up is worse."""
+    """Return the comparison of an edge with the end of the interval that decides. `is_up`: larger is worse.
+
+    Red needs the end nearer to no change beyond the edge, and green the farther end within it.
+    """
     is_above = not is_up if asks in ("excluded", "within") else is_up
     change = bound.change
     low, high = change.log_change - bound.distance, change.log_change + bound.distance
