@@ -218,9 +218,10 @@ def test_a_backend_of_tritonbench_that_failed():
 
 def test_rows_of_tritonbench_that_cannot_be_read_are_errors_of_their_own_run():
     header = "x_val;a-latency\n"
-    runs = runs_of(f"{header}1;2;3\n128;0.5\naverage;0.5\n{header}128;0.5;1\n128;0.25\n256;1;1\naverage;0.5\n")
+    first = f"{header}1;2;3\n128;0.5\n256;1;1\naverage;0.5\n"
+    runs = runs_of(f"{first}{header}128;0.5;1\n128;0.25\n256;1;1\naverage;0.5\n")
     lines = [[problem.at.line for problem in run.problems if problem.severity == "error"] for run in runs]
-    assert lines == [[2], [6, 8]]
+    assert lines == [[2, 4], [7, 9]]
 
 
 def test_tables_of_tritonbench_below_each_other_are_runs():

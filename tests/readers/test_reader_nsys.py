@@ -303,6 +303,8 @@ def test_reports_of_one_run_are_one_run():
             "error",
         ),
         ("Total,Operations,Average,Operation\n1.0,2,3,k\n", "'Total' has no known unit", "error"),
+        (KERNELS.replace("Avg (ns)", "Avg (old units)") + NUMBERS + ",k\n", "has no known unit", "error"),
+        (KERNELS.replace("Total Time (ns)", "Total Time (old units)") + NUMBERS + ",k\n", "has no known unit", "error"),
         (
             KERNELS.replace("Name", "Category,Operation") + NUMBERS + ",x,k\n",
             "the column 'Category' is not read",

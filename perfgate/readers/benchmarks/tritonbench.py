@@ -50,15 +50,13 @@ def read(file: InputFile) -> tuple[Run, ...]:
     problems = RunBuilder(file, NAME)  # of the rows that cannot be read, until it is known which run they belong to
     for line, row in csv_rows(problems, ";", is_header):
         (_, x), *cells = row.items()
-        if x in _SKIPPED:
-            is_whole = is_whole or x == "average"
-            continue
-        values = [*_values(x, cells)]
+        values = [] if x in _SKIPPED else [*_values(x, cells)]
         if is_whole and not runs.run.finished.keys().isdisjoint(key for key, _, _ in values):
             runs.banner(line)  # the next run begins
-        is_whole = False
-        runs.run.problems += problems.problems
-        problems.problems.clear()
+        if values or not is_whole:  # else a row before may also be of the next run
+            runs.run.problems += problems.problems
+            problems.problems.clear()
+        is_whole = x == "average" or (is_whole and not values)
         for key, metric, text in values:
             _add(runs.run, key, metric, text, line)
     problems.close()

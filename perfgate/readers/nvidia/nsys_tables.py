@@ -68,7 +68,7 @@ _STATISTICS = {
 _NAMES = ("Name", "Operation", "Range")
 #: Other known columns. A table with any further column is of a report that is not read.
 _OTHERS = {*_NAMES, "Time (%)", "Time(%)", "Style", "GridXYZ", "BlockXYZ"}
-_COLUMN = re.compile(r"(.*?) ?\(([^()\s]*)\)")
+_COLUMN = re.compile(r"(.*?) ?\(([^()]*)\)")
 #: The numbers and sizes of a call in the name of a range.
 _CALL = re.compile(r",? (?:stashed seq|seq|op_id) = -?\d+(?=,|$)|, (?:sizes|input_op_ids) = .*")
 #: The range of a step; the group is its number.
