@@ -34,7 +34,6 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 
 import msgspec
 from msgspec import Struct
@@ -63,8 +62,6 @@ _SHOWS: Mapping[EvidenceKind, tuple[int, bool, tuple[LedgerAnswer, ...]]] = {
 }
 #: The number of later green commits that confirm a green.
 _CONFIRMING = 2
-#: A month after all months, as text sorts.
-_AFTER_ALL = "~"
 #: Commits are compared by this many digits: some tools shorten them.
 _DIGITS = 12
 
@@ -169,24 +166,24 @@ def suites_of_ledger(store: Store) -> list[str]:
     return sorted({suite for suite, _ in _months(store)})
 
 
-def _months(store: Store, before: str = _AFTER_ALL) -> dict[tuple[str, str], list[str]]:
-    """Return the files of all ledgers before a month, by suite and month; other files beside them do not count."""
+def _months(store: Store) -> dict[tuple[str, str], list[str]]:
+    """Return the files of all ledgers by suite and month. Other files beside them are left out."""
     months: dict[tuple[str, str], list[str]] = {}
     for path in store.paths(LEDGER)[0]:
-        suite, name, *_ = (*path.split("/")[2:], "", "")
-        if kind_of(path) == "history" and name[:7] < before:  # the ledger is a part of the history
+        if kind_of(path) == "history":  # the ledger is a part of the history
+            suite, name = path.split("/")[2:4]
             months.setdefault((suite, name[:7]), []).append(path)
     return months
 
 
 def compact_ledger(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
-    """Write the entries of each month as one file; returns a line for each that was not, and problems. Raises Refused.
+    """Write the entries of each month as one file; returns a line for each new file, and problems. Raises Refused.
 
     `before`: the first month that is not compacted, `YYYY-MM`; None to compact all months.
     """
     lines, problems = list[str](), list[Problem]()
-    for (suite, month), paths in sorted(_months(store, before or _AFTER_ALL).items()):
-        if len(paths) == 1 and MONTH_FILE.search(paths[0]):
+    for (suite, month), paths in sorted(_months(store).items()):
+        if (before is not None and month >= before) or (len(paths) == 1 and MONTH_FILE.search(paths[0])):
             continue
         damaged: list[Problem] = []
         entries = _entries(store, paths, damaged)
@@ -252,13 +249,20 @@ def _truths(checks: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[t
         for i in _checks_about(entry, checks, approved if is_change else ()):
             if checks[i].answer in about and concerns(entry.metrics, checks[i].metrics):
                 shown[i].setdefault(rank, set()).add(is_change)
-    return [(check.answer, _truth(i, checks, shown[i])) for i, check in enumerate(checks) if check.answer != "open"]
+    truths = _by_later_checks(checks)
+    for i, known in enumerate(shown):
+        if known:  # evidence counts more than later checks
+            highest = known[max(known)]
+            # a red is right if there is a change, a green if there is none; evidence of one rank may contradict itself
+            truths[i] = highest == {checks[i].answer == "red"} if len(highest) == 1 else None
+    return [(check.answer, truth) for check, truth in zip(checks, truths, strict=True) if check.answer != "open"]
 
 
 def _checks_about(entry: LedgerEntry, checks: Sequence[_Check], approved: Sequence[str]) -> Iterable[int]:
-    """Return the indices of the checks that evidence is about. `approved`: times; evidence of commits ends at the next.
+    """Return the indices of the checks that evidence is about.
 
     Evidence without commits is about the checks before it, back to the last green one, which is not included.
+    Evidence with commits ends at the next approval; `approved`: the times of approvals.
     """
     if not entry.commits:
         end = start = bisect_right(checks, entry.time, key=lambda check: check.time)
@@ -277,24 +281,20 @@ def concerns(named: Sequence[str], metrics: Sequence[str]) -> bool:
     return not named or any(metric == name or glob_matches(name, metric) for name in named for metric in metrics)
 
 
-def _truth(i: int, checks: Sequence[_Check], shown: Mapping[int, set[bool]]) -> bool | None:
-    """Return whether the answer of a check was right; None if nothing shows it.
-
-    It is the evidence of the highest rank that counts, or else the last two rows of the table above.
-    """
-    commit, is_red = checks[i].commit, checks[i].answer == "red"
-    if shown:
-        highest = shown[max(shown)]
-        return (True in highest) == is_red if len(highest) == 1 else None  # otherwise it contradicts itself
-    if is_red:
-        again = {later.answer for later in checks[i + 1 :] if later.commit == commit} - {"open"}
-        return False if commit and again == {"green"} else None
-    confirmed: set[str] = set()  # by these green commits
-    for later in islice(checks, i + 1, None):
-        if later.answer == "red":
-            return None
-        if later.answer == "green" and later.commit not in ("", commit):
-            confirmed.add(later.commit)
-        if len(confirmed) == _CONFIRMING:
-            return True
-    return None
+def _by_later_checks(checks: Sequence[_Check]) -> list[bool | None]:
+    """Return for each check whether its answer was right by the last two rows of the table above; None if unknown."""
+    truths: list[bool | None] = []
+    again: dict[str, set[LedgerAnswer]] = {}  # by commit: the answers of later checks
+    confirming: set[str] = set()  # the commits of later green checks, up to the next red one
+    for check in reversed(checks):
+        truth = None
+        if check.answer == "red":
+            truth = False if again.get(check.commit) == {"green"} else None
+            confirming.clear()
+        elif check.answer == "green":
+            truth = True if len(confirming) - (check.commit in confirming) >= _CONFIRMING else None
+            confirming |= {check.commit} - {""}
+        truths.append(truth)
+        if check.commit and check.answer != "open":
+            again.setdefault(check.commit, set()).add(check.answer)
+    return truths[::-1]

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from time import process_time
 
 import pytest
 from conftest import Done, Repository, write_rules, write_run
@@ -27,7 +28,7 @@ from perfgate.baselines.ledger import (
 from perfgate.baselines.stores import open_store
 from perfgate.commands.ledger import evidence_of
 from perfgate.core import Key
-from perfgate.core.history_events import EventChange, HistoryEvent, LedgerEntry, RuleAnswer
+from perfgate.core.history_events import EventChange, HistoryEvent, LedgerAnswer, LedgerEntry, RuleAnswer
 from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, SeriesName
 from perfgate.core.run_history import ApprovedLevel
 from perfgate.rules.load import readable_rulesets
@@ -102,6 +103,16 @@ def test_an_approval_of_a_metric_that_the_rule_got_later_ends_evidence() -> None
     for known in (story, [older, *story]):
         record = ledger_of(known)[RULE]
         assert (record.right, record.wrong_greens, record.unknown) == (1, 0, 1)
+
+
+@pytest.mark.parametrize("answer", ["red", "green"])
+def test_years_of_checks_are_counted_in_a_second(answer: LedgerAnswer) -> None:
+    """The time grows with the number of checks, not with its square: red answers would take nine seconds."""
+    rows = [RuleAnswer("step", answer, ["forward"])]
+    long = [LedgerEntry("check", [f"{i:012x}"], id=str(i), time=f"{i:06}", answers=rows) for i in range(20_000)]
+    begun = process_time()
+    assert ledger_of(long)["step"].unknown == (20_000 if answer == "red" else 2)
+    assert process_time() - begun < 4
 
 
 def test_an_entry_that_is_there_twice_counts_once() -> None:
