@@ -170,7 +170,7 @@ def _compared(
     unpaired: Sequence[Problem] = (),
     ruleset: Ruleset = _NO_RULES,
 ) -> Report:
-    """Return the report about the metrics that all runs have, each with a rule that `asks`; one rule is about all work.
+    """Return the report about the metrics that all runs have: a rule with `asks` for each, and one for exact work.
 
     `unpaired`: the problems of pairs. `ruleset`: without rules, but with mappings and conditions.
     """
@@ -190,8 +190,7 @@ def _compared(
     causes = causes_of(base_runs, new_runs, verdicts)
     has_traces = causes is not None and any(run.call_trees for run in new_runs)
     problems += [*unpaired, *refused, *_not_compared(base_runs, new_runs, has_causes=has_traces)]
-    no_history = ()  # a comparison knows two sides alone
-    details = collected(verdicts, found, base_runs, new_runs, no_history, common)
+    details = collected(verdicts, found, base_runs, new_runs, metrics=common)
     return with_outcome(
         Report(
             verdicts=verdicts,
@@ -278,7 +277,7 @@ def _unlike(base: Sequence[Run], new: Sequence[Run], names: Collection[str]) -> 
 
 
 def _not_compared(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) -> list[Problem]:
-    """Return a warning for metrics that are not compared, unless causes name them, and an error if that is all."""
+    """Return a warning for metrics that are not compared, unless causes name them; an error if none is compared."""
     before, after = _metrics(base), _metrics(new)
     if not before or not after:
         return []  # the files of that side say why
@@ -286,7 +285,7 @@ def _not_compared(base: Sequence[Run], new: Sequence[Run], *, has_causes: bool) 
     messages = {
         "only the base side has": before - after,
         "only the new side has": after - before,
-        "some runs have no value but 0 of": (before & after) - common,
+        "not compared, because some runs have no value or only 0:": (before & after) - common,
     }
     said = [
         Problem("warning", f"{message} {listed(sorted(names))}", _HERE)
