@@ -35,7 +35,6 @@ from perfgate.workspace.surroundings import known_to_git
 
 #: Weights & Biases sends no reports about itself.
 _QUIET = {"WANDB_ERROR_REPORTING": "false"}
-_NEWEST = "--newest is for openmetrics; {} has every number"
 #: The most stored runs on each side of an event that are searched for causes, and the most causes that are named.
 _RUNS, _CAUSES = 5, 3
 
@@ -162,13 +161,13 @@ def export(metric: str | None, tool: str, target: str | None, newest: bool, plac
     \b
     Example: perfgate history export --format csv --to history.csv
     """
+    if newest and tool != "openmetrics":
+        raise Refused(f"--newest is for openmetrics; {tool} has every number")
     is_service = tool in ("mlflow", "wandb")
     outputs = {"to": target} if target is not None and not is_service else {}
     for fault in output_faults(outputs, (place.baselines, *place.rules)).values():
         raise Refused(fault)
     found = show(place, metric)
-    if is_service and newest:
-        raise Refused(_NEWEST.format(tool))
     if is_service:
         say(send(found, tool, target))
         return complain(found.problems)
@@ -189,8 +188,6 @@ def _exported(found: LoadedHistory, format: str, place: HistoryPlace, *, is_newe
 
     if format == OPENMETRICS:
         return render_openmetrics(found, told_events(place)[0], newest_alone=is_newest)
-    if is_newest:
-        raise Refused(_NEWEST.format(format))
     try:
         return FILES[format](found)
     except ImportError as error:
