@@ -64,7 +64,7 @@ def import_history(
 ) -> tuple[list[str], list[Problem]]:
     """Add the runs of other tools; returns the lines to print, and problems. Raises Refused.
 
-    `format`: the name of an importer or mapping. `time`: of a file that has none. `ref`: the branch to import.
+    `format`: the name of an importer or mapping. `time`: for files without a time. `ref`: the branch to import.
     A fault in a file is a problem, and its other runs are imported. Known runs are not added again.
     """
     ruleset = rules_or_none(options)
@@ -110,7 +110,8 @@ def _files(
 ) -> Iterator[tuple[ImportFile, Importer]]:
     """Yield the files at a path with their formats. A file without a known format is added to `problems`.
 
-    Raises Refused if `--format` is unknown, or if there is no such path. `head`, `time`: of a file that has none.
+    Raises Refused if `--format` is unknown, or if the path does not exist.
+    `head`, `time`: the commit and the time for files that have none.
     """
     names = [*(one.name for one in IMPORTERS), *(one.name for one in ruleset.mappings)]
     if format is not None and format not in names:
@@ -138,19 +139,19 @@ def _files(
 
 def _in_folder(top: Path, mappings: Sequence[FileMapping]) -> list[Path]:
     """Return the files below a folder that may be of a known format, or that a mapping names."""
-    others = {name for importer in IMPORTERS for name in importer.others}  # without results
+    others = {name for importer in IMPORTERS for name in importer.others}  # files without results
     paths = [path for path in top.rglob("*") if path.suffix in _ENDS or names_file(mappings, path.as_posix())]
     return sorted(path for path in paths if path.name not in others and path.is_file())
 
 
 def _importer(file: ImportFile, text: str, mappings: Sequence[FileMapping], format: str | None) -> Importer | None:
-    """Return what reads a file that begins with `text`, or None.
+    """Return the importer of a file that begins with `text`, or None.
 
-    It is that of `--format`, a mapping that names the file, its format, or a mapping that knows its content.
+    The first of these counts: the importer that --format names, a mapping that names the file, the importer that knows
+    the file, and a mapping that knows its content.
     """
-    asked = [importer for importer in IMPORTERS if importer.name == format]
     return (
-        next(iter(asked), None)
+        next((importer for importer in IMPORTERS if importer.name == format), None)
         or _mapped_importer(file, mappings, format, is_named=True)
         or importer_of(file.name, text)
         or _mapped_importer(file, mappings, format, is_named=False)
@@ -232,9 +233,9 @@ def _versions(place: Path, file: ImportFile) -> Iterator[ImportFile]:
 
 
 def _other_branches(refs: Counter[str | None], ref: str | None) -> tuple[Set[str | None], list[str]]:
-    """Return the branches to leave out: all but `ref` or the one with most runs; and lines. Raises Refused (3).
+    """Return the branches to leave out, and lines to print. Raises Refused (3).
 
-    Runs that name no branch are never left out.
+    Without `ref`, the branch with most runs stays. Runs without a branch are never left out.
     """
     named = Counter({name: count for name, count in refs.items() if name})
     if not named or (ref is None and len(named) == 1):
