@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -33,9 +32,6 @@ from perfgate.workspace import surroundings
 from perfgate.workspace.env_facts import merge_facts
 from perfgate.workspace.options import CommandOptions, Refused, acceptance, shown_path
 from perfgate.workspace.rule_source import policy_source
-
-if TYPE_CHECKING:
-    from perfgate.commands.remembered import ReadHistory
 
 
 @click.command("check", cls=ShortHelp)
@@ -200,7 +196,13 @@ def _judged(
     runs = JudgedRuns.of(case.new, case.baseline, case.ruleset.metrics, case.ruleset.conditions)
     base = case.baseline
     if base.pairing is None and base.place is not None and (read_history := prepared.history(base.place)):
-        case, noticed = _with_history(prepared, case, loaded, runs, read_history)
+        from perfgate.commands.remembered import with_remembered
+
+        # `loaded.history` has the stored levels, and `read_history` reads the runs that main remembers.
+        compared = {run.source for run in base.runs}
+        times = [one.head.time for level in loaded.history.levels.values() for one in level if one.path in compared]
+        ref, head, since = prepared.source.ref, prepared.head(), max(times, default=None)
+        case, noticed = with_remembered(case, runs, read_history, ref, head, since)
     if "host" in prepared.facts():  # warn if the machine is not what it was when `doctor --qualify` measured it
         from perfgate.baselines.runners import runner_problems
 
@@ -214,18 +216,6 @@ def _judged(
     lost_time = min((rule.settings.lost_time for rule in case.ruleset.rules), default=1.0)
     shown = collected(verdicts, found, base.runs, case.new, levels(loaded), metrics, lost_time)
     return case, verdicts, noticed, shown
-
-
-def _with_history(
-    prepared: preparing.Prepared, case: Case, loaded: LoadedBaseline, runs: JudgedRuns, read_history: ReadHistory
-) -> tuple[Case, list[Problem]]:
-    """Return the case with what main remembers, as `read_history` reads it, and problems. `loaded` has the levels."""
-    from perfgate.commands.remembered import with_remembered
-
-    compared = {run.source for run in case.baseline.runs}
-    times = [one.head.time for level in loaded.history.levels.values() for one in level if one.path in compared]
-    ref, head, since = prepared.source.ref, prepared.head(), max(times, default=None)
-    return with_remembered(case, runs, read_history, ref, head, since)
 
 
 def _explained(

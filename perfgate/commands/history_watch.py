@@ -17,9 +17,7 @@ from perfgate.cli.printing import NOT_JUDGED, complain, say, tell
 from perfgate.cli.shared import baselines_option, command_options, rules_option
 from perfgate.commands.history_events import told_events
 from perfgate.commands.ledger import record_false_alarms
-from perfgate.core.history_events import HistoryEvent
 from perfgate.core.remembered_runs import CommitLine
-from perfgate.core.run_history import LoadedHistory
 from perfgate.core.wording import one_line, plural
 from perfgate.history.tickets import Ticket, TicketStep, Told, answer_of, steps, ticket_of
 from perfgate.reporters import history_events as reporter
@@ -69,7 +67,10 @@ def command(
     writer = None if is_dry else desk  # changes them
     events, history = told_events(HistoryPlace(options.baselines, ref=ref, rules=options.rules))
     tickets = desk.tickets() if desk else []
-    todo = _steps(events, tickets, history)
+    recent = {run.id for one in history.environments for run in one.runs[-_RECENT:]}
+    # An event may only be missing because a file is damaged: then its ticket stays open.
+    whole = () if history.problems else {one.suite for one in history.environments}
+    todo = [*steps(events, tickets, recent=recent, suites=whole)]
     lost = 0
     for step in todo:
         url = _taken(step, writer, history.line)
@@ -85,16 +86,8 @@ def command(
     return max(complain(history.problems), NOT_JUDGED if lost else 0)
 
 
-def _steps(events: Sequence[HistoryEvent], tickets: Sequence[Ticket], history: LoadedHistory) -> list[TicketStep]:
-    """Return what to do with the tickets of a history."""
-    recent = {run.id for one in history.environments for run in one.runs[-_RECENT:]}
-    # The suites of which all files were read: only their missing events close tickets.
-    whole = () if history.problems else {one.suite for one in history.environments}
-    return [*steps(events, tickets, recent=recent, suites=whole)]
-
-
 def _taken(step: TicketStep, desk: TicketDesk | None, line: CommitLine | None) -> str | None:
-    """Take a step and print it; return the address of the ticket. Without a desk, only print what it would be."""
+    """Take a step and print it; return the address of the ticket. Without a desk, only print the step."""
     news = event_words.news(step.action, step.event)
     if not news and step.event:
         news = event_words.headline(step.event)
@@ -120,7 +113,7 @@ def _write_search(todo: Sequence[TicketStep]) -> None:
 def _answered(folder: str, tickets: Sequence[Ticket], desk: TicketDesk | None) -> bool:
     """Comment on open tickets with the answers in a folder; return whether there were any. `desk`: None only prints.
 
-    An empty name is no folder. Raises UsageError if it does not exist, and Refused for an unreadable answer.
+    `folder`: empty for none. Raises UsageError if it does not exist, and Refused for an unreadable answer.
     """
     if not folder:
         return False
@@ -224,7 +217,7 @@ class TicketDesk:
             self._issues.send("POST", path, {"body": text}, Comment)
 
     def _is_last(self, path: str, text: str, *, before: int | None) -> bool:
-        """Return whether the last own comment, or the last one before that with the id `before`, has this text."""
+        """Return whether the last own comment has this text. `before`: only comments with smaller ids count."""
         own = [one for one in self._issues.listed(path, Comment) if one.user and one.user.id == self._me]
         bodies = [one.body or "" for one in own if before is None or one.id < before]
         return bool(bodies) and bodies[-1].split() == text.split()
@@ -241,12 +234,7 @@ class TicketDesk:
             sleep(pause)
             same = [ticket for ticket in self.tickets() if ticket.told.event == event]
             if same and number in (None, *(ticket.number for ticket in same)):
-                self._close(same[1:], first=same[0].number)
+                for other in (ticket for ticket in same[1:] if ticket.is_open):
+                    self.do(TicketStep("close", event=None, ticket=other, first=same[0].number), None)
                 return same[0].url
         raise Refused(f"issue {number or ''} was opened, and GitHub does not list it with the label perfgate", 3)
-
-    def _close(self, duplicates: Sequence[Ticket], first: int) -> None:
-        """Close the open ones of these tickets, which tell the same event as the ticket `first`. Raises Refused."""
-        for ticket in duplicates:
-            if ticket.is_open:
-                self.do(TicketStep("close", event=None, ticket=ticket, first=first), None)
