@@ -182,11 +182,11 @@ def bisect(request: BisectRequest, tell: Tell) -> BisectReport:
 
 
 def _search_inside(task: BisectTask, items: SearchedRange, report: BisectReport) -> BisectReport:
-    """If a report found a merge, search its commits, and so on; return the last answer that found one."""
+    """Search the commits of the merge that a report found, and so on; return the last report that found a commit."""
     if report.outcome != "found" or len(report.blamed) != 1 or not report.suspects[0].item.is_merge:
         return report
     merge = items.commits[report.blamed[0]]
-    inner = inside_merge(merge)  # its first item is the commit at which their branch began
+    inner = inside_merge(merge)  # the first item is the commit at which the branch began
     if inner is None:
         return report
     task.tell(f"{merge.sha[:12]} is a merge: searching the {len(inner.names) - 1} commits that it brought")
@@ -213,8 +213,8 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
         measurer = ItemMeasurer(task, items, folder, runner, session=folder.session)
         fault, stored = measurer.begin(), False
         if fault is not None:
-            any_change = (0.0, -1.0, math.inf)  # nothing is known: the change, and its interval
-            result = SearchResult("undecided", (), (), *any_change, runs=0, more_runs=None, posterior=None, fault=fault)
+            # Nothing is known: a change of 0, from -1 to infinity.
+            result = SearchResult("undecided", (), (), 0.0, -1.0, math.inf, 0, None, posterior=None, fault=fault)
         else:
             terms, model = Terms(most_runs=task.request.most_runs), measurer.model()
             stored = bool(model.stored)

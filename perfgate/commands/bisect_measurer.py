@@ -187,10 +187,11 @@ class ItemMeasurer(Struct):
         number, began, runner = self.folder.next_number(), time.time(), self.runner
         path = runner.run_pair(beside, position, number) if self.paired else runner.run(position, number)
         found = self._read(path)
-        name, results = self.items.names[position], path.resolve().relative_to(self.folder.path.resolve()).as_posix()
-        about = (number, position, name, self.session, time.time(), self.paired, results)
-        beside = beside if self.paired else 0
-        stored = StoredMeasurement(*about, found.value, found.log_value, found.within, beside=beside)
+        results = path.resolve().relative_to(self.folder.path.resolve()).as_posix()
+        stored = StoredMeasurement(
+            number, position, self.items.names[position], self.session, time.time(), self.paired, results=results,
+            value=found.value, log_value=found.log_value, within=found.within, beside=beside if self.paired else 0,
+        )  # fmt: skip
         self._keep(stored)
         self.spent.append(time.time() - began)
         return stored

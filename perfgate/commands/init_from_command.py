@@ -64,8 +64,10 @@ def init_from_command(options: CommandOptions, choices: InitChoices, words: tupl
     if not words:
         raise Refused("give the command to run after the variables of its environment")
     with _kept(choices) as keep, stopped_by_signals():
-        measuring = MeasuringOptions(choices.results, RUNS, stop="never", timeout=choices.timeout, keep=keep)
-        measuring = replace(measuring, environment=dict(command.env), watch=shown if is_watched() else None)
+        measuring = MeasuringOptions(
+            choices.results, RUNS, stop="never", timeout=choices.timeout, keep=keep, environment=dict(command.env),
+            watch=shown if is_watched() else None,
+        )  # fmt: skip
         try:
             return _measured(options, choices, command, measuring, existing)
         except Stopped as stopped:

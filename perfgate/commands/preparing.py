@@ -268,9 +268,9 @@ def with_unread_machine(case: Case, runs: tuple[Run, ...]) -> tuple[Run, ...]:
 def _with_errors_of_machine(run: Run) -> Run:
     if any(series.key.metric.startswith(MACHINE_DOUBTS) for series in run.series):
         return run
-    problems = list(run.problems)
-    for place, one in enumerate(problems):
-        if one.at.file.endswith(MACHINE_FILE):
-            message = f"{one.message}; the base has the metrics of the machine: measure again"
-            problems[place] = replace(one, severity="error", message=message)
+    step = "the base has the metrics of the machine: measure again"
+    problems = (
+        replace(one, severity="error", message=f"{one.message}; {step}") if one.at.file.endswith(MACHINE_FILE) else one
+        for one in run.problems
+    )
     return replace(run, problems=tuple(problems))

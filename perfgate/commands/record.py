@@ -43,11 +43,14 @@ def record(words: tuple[str, ...], results: str) -> tuple[int, str]:
         raise Refused(f"{shown_path(beside)} exists: move the earlier run away, or name other results")
     try:
         code = _run(words, results, nullcontext(_drop) if is_watched else sampled(results))
-    except RunFailed as error:
-        is_stopped = isinstance(error, Stopped)
-        if not is_watched and not (is_stopped and os.path.exists(results)):  # nothing was measured
+    except Stopped as stopped:
+        if not is_watched and not os.path.exists(results):
             Path(beside).unlink(missing_ok=True)
-        raise Refused(str(error), error.exit_code if isinstance(error, Stopped) else 3) from None
+        raise Refused(str(stopped), stopped.exit_code) from None
+    except RunFailed as error:  # nothing ran, so nothing was measured
+        if not is_watched:
+            Path(beside).unlink(missing_ok=True)
+        raise Refused(str(error), 3) from None
     if not os.path.exists(results):
         why = f"the command ended with exit code {code} and did not write this file or folder"
         is_left = not is_watched and os.path.exists(beside)
