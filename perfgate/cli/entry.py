@@ -30,7 +30,7 @@ _LEAST_MEMORY = 256 << 20
 _NO_MEMORY = re.compile("failed to map segment|[Cc]annot allocate memory")
 #: The variable with the number of threads of numpy's matrix library, which reads it when numpy is imported.
 _THREADS = "OPENBLAS_NUM_THREADS"
-#: Every command with its line in `--help`. The file `perfgate/commands/NAME.py` is only read if a line names it.
+#: Every command with its line in `--help`. `perfgate/commands/NAME.py` is imported if the user names it.
 _COMMANDS = {
     "attack": "Attack your rules and workflows, harmlessly.",
     "baseline": "Approve, add, list and compare stored baselines.",
@@ -105,8 +105,8 @@ class SuggestingGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of this name, or None. Raises UsageError with the nearest name.
 
-        It is None for a name that does not begin with a letter or a digit, as an option. A shell that completes a line
-        (`resilient_parsing`) gets None, too.
+        It is None for a name that does not begin with a letter or a digit, such as an option, and for a shell that
+        completes a line (`resilient_parsing`).
         """
         found = super().get_command(ctx, cmd_name)
         if found is None and cmd_name[:1].isalnum() and not ctx.resilient_parsing:
@@ -131,8 +131,8 @@ class _Commands(SuggestingGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the file of a command and return it, or None. Raises UsageError with the nearest name.
 
-        If the file imports numpy, it gets one thread, or as many as the user set: no command multiplies large matrices,
-        and each thread takes time to start and memory.
+        numpy gets one thread, unless the user set another number: no command multiplies large matrices, and each thread
+        takes time to start and memory.
         """
         if cmd_name not in _COMMANDS:
             return super().get_command(ctx, cmd_name)

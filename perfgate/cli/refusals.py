@@ -38,10 +38,10 @@ def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[Non
     before = {name: _identity(path) for name, path in files.items()}
     try:
         with _sigterm_raises():
-            if faults:  # inside, so that the reports that can be written say it
+            if faults:  # raised here, so that the reports that can be written have the message
                 raise Refused(next(iter(faults.values())))
             yield
-    except click.exceptions.Exit:  # with it, click ends a command: not an error
+    except click.exceptions.Exit:  # click ends a command with it: this is no error
         raise
     except BaseException as error:
         report = _refusal(error)
@@ -53,7 +53,7 @@ def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[Non
 
 
 def _keeps_a_report(path: str) -> bool:
-    """Return whether an old report can be at a path, or a new one; standard output, a pipe and a device keep none."""
+    """Return whether a path is a file, or can become one; standard output, a pipe and a device keep no report."""
     return path != "-" and (os.path.isfile(path) or not os.path.exists(path))
 
 

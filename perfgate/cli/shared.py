@@ -30,7 +30,7 @@ def files(context: click.Context, parameter: click.Parameter, incomplete: str) -
 
 
 def rules_and_metrics(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return ids and metrics of the rules that begin so; nothing if they cannot be read."""
+    """Return the ids and metrics of rules that begin with `incomplete`; nothing if the rules cannot be read."""
     from click.shell_completion import CompletionItem
 
     from perfgate.rules.load import readable_rulesets
@@ -246,7 +246,7 @@ class Publication(Struct, frozen=True):
 
     @contextmanager
     def replaced_if_refused(self, inputs: Sequence[str]) -> Iterator[None]:
-        """Write report files of the error if the block ends with one: an old one must not look like the new one.
+        """Write the error into the report files if the block ends with one: an old report must not look new.
 
         Raises Refused, before the block runs, if a report cannot be written, or would replace an input.
         """

@@ -264,7 +264,7 @@ def _options(parts: AnswerParts, begin: int, end: int, suffix: str) -> str:
 
 
 def _cause_notes(parts: AnswerParts, neighbours: Neighbours | None, causes: CauseReport | None) -> tuple[str, ...]:
-    """Return how often pairs of the two neighbours were measured for the cause, and if their traces show none."""
+    """Return how many pairs of the two neighbours were measured for the cause, and that their traces show none."""
     if neighbours is None or causes is None:
         return ()
     both = f"{parts.name(neighbours.bad)} and {parts.name(neighbours.good)}, the one before it"

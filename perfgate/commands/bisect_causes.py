@@ -72,7 +72,7 @@ class Neighbours(Struct, frozen=True):
         if not self.is_paired:
             return self._read(good, ""), self._read(bad, "")
         pairs = self.pairs[-MOST_PAIRS:]
-        if not pairs and not self.is_alone:  # the first item may differ from the good one: no stand-in for it
+        if not pairs and not self.is_alone:  # the first item may differ from the good one, and cannot replace it
             return self._read(good, "new"), self._read(bad, "new")
         # Without pairs of the two, `bad` has the bad item beside the first one, in place of the good one.
         read = [(self._read([pair], "base"), self._read([pair], "new")) for pair in pairs or bad]

@@ -209,7 +209,7 @@ def from_event(request: BisectRequest, name: str, tell: Tell) -> BisectRequest:
     )
     place = (clearest.suite, clearest.environment, clearest.name)
     series = next(one for one in history.series if (one.suite, one.environment, one.name) == place)
-    # An event has no change point of a series, so it is found again; the range is that of all metrics of the event.
+    # An event does not keep the change point of a series: find it again. Its range is that of all its metrics.
     of_series = next(change for change in series.changes if change.point.change == clearest.change)
     change = replace(of_series, last_good=event.last_good, first_bad=event.first_bad, commits=event.commits)
     request = replace(request, options=replace(options, suite=clearest.suite))

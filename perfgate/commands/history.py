@@ -170,7 +170,7 @@ def history_quarantine(place: HistoryPlace) -> int:
 
 
 def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
-    """Return the history of a metric, or of all. Raises Refused (3) if that, or the ref of `place`, is unknown."""
+    """Return the history of a metric, or of all. Raises Refused (3) without such a history, metric or ref."""
     store = open_store(place.baselines)
     suite, environment, ref = place.suite, place.environment, place.ref
     with_renames = [file for file in rule_files(place.rules) if b"renames" in file[1]]  # mistakes in others are no harm
@@ -213,7 +213,7 @@ def rule_files(rules: Sequence[str]) -> list[tuple[str, bytes]]:
 
 
 def quarantine(place: HistoryPlace) -> tuple[list[FalseAlarms], list[Problem]]:
-    """Return the false alarms of each rule and metric, the surely largest share first, and the problems of files.
+    """Return the false alarms of each rule and metric, the largest lower bound first, and the problems of files.
 
     Raises Refused for mistakes in the rules, and (3) if no rule can be replayed.
     """
@@ -267,7 +267,7 @@ def _replayed(history: StoredHistory, rules: Sequence[Rule], ref: str | None) ->
 
 
 def _judges(rule: Rule, column: HistoryColumn) -> bool:
-    """Return whether a series has the metric, statistic and rank of a rule; a rule about each rank has the worst."""
+    """Return whether a series has the metric, statistic and rank of a rule; of each rank, the worst counts."""
     from perfgate.judge.subjects import is_named
 
     sentence, name = rule.sentence, column.name

@@ -81,7 +81,7 @@ class FirstRuns(Struct, frozen=True):
 
 
 def read_first_runs(options: CommandOptions, suite: str, mapping_files: RuleFiles) -> FirstRuns:
-    """Read the runs of a gate; of many, keep the last. Raises Refused for runs that cannot become a baseline."""
+    """Read the runs of a gate, and keep the last ones. Raises Refused for runs that cannot become a baseline."""
     found = parse_mappings(mapping_files)
     mapped = replace(no_rules(suite, ()), mappings=found.mappings, conditions=label_names(found.mappings))
     runs, facts, noticed = read_measured(options, mapped)
@@ -106,7 +106,7 @@ def gate_from_runs(first: FirstRuns, gate: FirstGate, *, without_step: bool = Fa
         # Pairs have no baseline, so no GPU can be missing from it.
         noticed=(*first.noticed, *([] if is_paired else unknown_gpu(runs, first.facts, DEFAULT_IDENTITY))),
     )
-    if advice.step.is_noisy and not is_paired and not without_step:  # `init` checks the suite's name by the starter
+    if advice.step.is_noisy and not is_paired and not without_step:  # for the check of the suite's name
         return replace(gate, state="too-noisy"), {gate.rules: starter(first.suite).encode()}
     if not advice.rules:
         why = "\n".join(f"  {one.reason}: {', '.join(one.metrics[:5])}" for one in advice.left_out)
@@ -145,7 +145,7 @@ def _stored_case(first: FirstRuns, ruleset: Ruleset, files: Files) -> Case:
     """Add the runs to `files` as a first level; return the case of the runs against this level.
 
     Raises Refused for runs that do not pass the new rules, because people switch off a gate that begins red. Too few
-    runs to show the noise are no reason: further runs of the new gate will show it.
+    runs to show the noise are not refused: further runs of the new gate will show it.
     """
     given = replace(first.options, rules=tuple(files), suite=first.suite)
     with tempfile.TemporaryDirectory() as folder:

@@ -259,7 +259,7 @@ def times_of_readers(options: CommandOptions) -> list[Timing]:
         if path == "-" or "://" in path:
             raise Refused(f"{path}: --timings reads each file twice; save it as a file")
         for part in parts_of(path, path) or [(path, path)]:
-            if not isinstance(part, Run):  # which would say why a file is not read
+            if not isinstance(part, Run):  # a run here only says why its file is not read
                 timing = _timing(part[0], options, mappings)
                 before = timings.get(timing.format, Timing(timing.format))
                 timings[timing.format] = before.plus(timing)

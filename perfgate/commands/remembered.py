@@ -49,8 +49,8 @@ def with_remembered(
     the history can change that verdict: without the difference of two hosts, a slower change on a faster host passes.
 
     `ref`: the branch whose runs count, from which the baseline was read; None for the branch with most runs. `head`:
-    the measured commit. Its runs do not count, and neither do the new, base and anchor runs, and all runs of their
-    commits. `since`: when the newest run of the baseline was stored; None to leave out later runs.
+    the measured commit. Its runs do not count, nor do the new, base and anchor runs, nor other runs of their commits.
+    `since`: when the newest run of the baseline was stored; None to leave out later runs.
     """
     compared = frozenset(_compared(case, runs))
     calibrated = {SeriesName(one.key, one.statistic, one.rank) for one in case.baseline.priors if one.pairing is None}

@@ -53,7 +53,7 @@ def command(
     if untrusted_comment is not None:
         outputs = {**publication.outputs, "untrusted-comment": untrusted_comment}
         publication = replace(publication, outputs=outputs)
-    with publication.replaced_if_refused(reports):  # no output is one of the reports that are read
+    with publication.replaced_if_refused(reports):  # no output may replace a report that is read
         return publish(merged(reports, expect), publication)
 
 

@@ -111,7 +111,7 @@ def _read(store: Store, path: str) -> bytes | None:
 
 
 def _added(own: Store, paths: Sequence[str]) -> list[PolicyChange]:
-    """Return a change for each folder (a level, ...) with stored files that the ref lacks, so not approved there."""
+    """Return a change for each folder, such as a level, with files that the ref lacks: it did not approve them."""
     groups: dict[str, list[str]] = {}
     for path in paths:
         groups.setdefault(path.rpartition("/")[0], []).append(path)

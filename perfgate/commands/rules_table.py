@@ -117,7 +117,7 @@ def tested_case(options: CommandOptions) -> tuple[Case, str, tuple[Problem, ...]
 def newest_run(runs: Sequence[Run]) -> tuple[Run, ...]:
     """Return the newest of the base runs, which are in order; empty without runs.
 
-    If its level adopted only some metrics, it gets each other metric from the newest run that is compared in it.
+    If its level adopted only some metrics, it gets each other metric from the newest base run that has it.
     """
     if not runs:
         return ()

@@ -181,7 +181,7 @@ _QUIET = ("memory", "bytes", "count", "instructions", "flops", "loss", "accuracy
 
 
 def _change_rules(ruleset: Ruleset) -> list[tuple[Rule, ChangeClause]]:
-    """Return each clause that compares with stored runs by a relative tolerance, after its rule."""
+    """Return each clause that compares with stored runs by a relative tolerance, with its rule."""
     return [
         (rule, clause.asks)
         for rule in ruleset.rules
@@ -212,7 +212,7 @@ def needs_of_command(ruleset: Ruleset, runs: CommandRuns) -> Iterator[RuleNeed]:
         if plan.rule not in asked or (plan.trouble is not None and "without noise" in plan.trouble):
             continue
         load = runs.load(plan.metric, plan.labels, plan.statistic)
-        # Without `at_worst`, the clause is about a limit or the anchor, or has no plan: only an absent metric is told.
+        # Without `at_worst`, the clause is about a limit or the anchor, or has no plan: only an absent metric is named.
         if plan.at_worst is not None:
             yield _need(str(plan.at), rules[plan.rule], plan.at_worst, load)
         elif not load.floors:  # the runs lack the metric; `needs` is not shown then

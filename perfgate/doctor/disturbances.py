@@ -58,7 +58,7 @@ def snapshot(root: Path, seconds: float) -> Snapshot:
     """Read the counters below `root`, the folder that has /proc and /sys."""
     tick = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
     busy, stolen = _processors(_text(root / "proc/stat"), tick)
-    waited = reading(pressure, _text(root / "proc/pressure/cpu"), "total")  # in µs; what a cgroup throttled is in s
+    waited = reading(pressure, _text(root / "proc/pressure/cpu"), "total")  # in µs
     throttled = next((reading(cgroup_cpu, _text(path), "throttled") for path in cpu_stat_files(root, None)), None)
     counts = [_text(path) for path in (root / _SYSTEM).glob("cpu*/thermal_throttle/core_throttle_count")]
     heat = sum(int(count) for count in counts if re.fullmatch(r"\d{1,18}", count.strip(), re.ASCII)) if counts else None

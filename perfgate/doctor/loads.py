@@ -65,8 +65,9 @@ def floors_of(
 def needed_floor(at_worst: float, confidence: float, power: float) -> float:
     """Return the floor with which one new run of an unchanged program passes with this power (see `analysis/plan.py`).
 
-    `at_worst`: the relative change that exit 0 must exclude. The bound is a t quantile of errors above the estimate,
-    and with this power the estimate is at most another quantile above no change: both must fit below `at_worst`.
+    `at_worst`: the relative change that exit 0 must exclude. A run passes if its estimate plus a t quantile (of
+    `confidence`) times the floor is below `at_worst`. For an unchanged program, the estimate is with this power below
+    another t quantile (of `power`) times the floor.
     """
     freedom = BASE_RUNS - 1
     return math.log1p(at_worst) / (t_quantile(freedom, confidence) + t_quantile(freedom, power))
