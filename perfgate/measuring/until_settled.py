@@ -117,7 +117,7 @@ def run_again_if_suspect(
         if number > 1:
             tell(f"not settled: measuring again, {number - 1} of {options.most_runs - 1}")
         there = chain.from_iterable(_matches(pattern, keep) for pattern in options.results)
-        old = [path for path in there if path not in latest]
+        old = [path for path in dict.fromkeys(there) if path not in latest]
         if old and number == first:  # of earlier commands; before later runs, `latest` has all that matches
             move_results(old, keep / "before")
         made[len(made) - len(latest) :] = move_results(latest, keep / str(number - 1))
@@ -186,9 +186,9 @@ def until_settled(
 
 
 def _numbers(options: MeasuringOptions, noun: str, tell: Tell) -> Iterator[tuple[int, float | None]]:
-    """Yield the number of each run until runs or time are used up.
+    """Yield the number of each run until runs or time are used up, and the most seconds that are left.
 
-    With it come the seconds that this run and all later ones take at most, if that is known.
+    These are the seconds that this run and all later ones take at most; None if that is unknown.
     """
     began = time.monotonic()
     spent = longest = 0.0

@@ -71,3 +71,19 @@ def test_no_glob_finds_the_folder_of_the_runs(folder: Path, is_absolute: bool) -
     for path in (keep / "1" / "old.json", Path("profile.json")):
         path.write_text("{}")
     assert module._matches("p*", keep) == module._matches("**/*.json", keep) == [Path("profile.json")]
+
+
+def test_old_results_that_two_globs_match_move_once(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    Path("out.json").write_text("old")
+    monkeypatch.setattr(module, "is_open", lambda verdict: True)
+    options = MeasuringOptions(results=("*.json", "o*.json"), most_runs=1, stop="unless-suspect")
+    judged: list[list[str]] = []
+
+    def judge(paths: Any, facts: Any) -> Any:
+        judged.append([path.read_text() for path in paths])
+        return SimpleNamespace(verdicts=[], problems=[])
+
+    words = (sys.executable, "-c", "open('out.json', 'x').write('new')")
+    run_again_if_suspect(options, words, (), judge, lambda line: None)
+    assert judged == [["new"]]
+    assert Path("perfgate-runs/before/out.json").read_text() == "old"
