@@ -225,7 +225,10 @@ def condition_differences(one: Key, other: Key, names: Collection[str] = CONDITI
 
 
 def nearest_conditions(key: Key, others: Iterable[Key], names: Collection[str] = CONDITIONS) -> Key | None:
-    """Return the other key that differs in the fewest conditions, else only in rank and device; None without any."""
+    """Return the key of `others` that differs in the fewest conditions; None if all differ in other labels, too.
+
+    Rank and device do not count.
+    """
     alike = [other for other in others if without_conditions(other, names) == without_conditions(key, names)]
     return min(alike, key=lambda other: (len(condition_differences(key, other, names)), other), default=None)
 

@@ -8,7 +8,7 @@
 | `time.step` | steps whose result was kept |
 | `time.checkpoint` | saving and loading checkpoints, while the training waits |
 | `time.evaluation` | evaluation between the steps |
-| `time.lost` | from the last kept step of an attempt, or its checkpoint, to the start of the next attempt |
+| `time.lost` | from the last kept step or checkpoint of an attempt to the start of the next attempt |
 | `time.other` | the rest: nothing says where it went |
 | `time.total` | the whole, which is the sum of all others |
 

@@ -50,7 +50,7 @@ class HistoryEvent(Struct, frozen=True):
     first_bad: HistoryRun
     #: The most likely first run of the new level.
     likely: HistoryRun
-    #: The number of commits in the range; None if a repository does not have them.
+    #: The number of commits in the range; None without a repository that has them.
     commits: int | None
     changes: tuple[EventChange, ...]
     #: The facts of the machine that changed with the level: name, before, after.

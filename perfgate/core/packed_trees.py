@@ -29,7 +29,7 @@ _Table: TypeAlias = tuple[bytes, str, list[int]]
 
 
 class PackedTrees(LazyTrees):
-    """The call trees of a run, unpacked for each iteration; only an index keeps them in memory."""
+    """The call trees of a run. Each iteration unpacks them anew; `trees[0]` keeps them unpacked in memory."""
 
     def __init__(self, trees: Sequence[CallTree]) -> None:
         self._heads = tuple(_head(tree) for tree in trees)

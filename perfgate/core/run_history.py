@@ -102,7 +102,7 @@ class HistoryChange(Struct, frozen=True):
     likely: HistoryRun
     last_good: HistoryRun
     first_bad: HistoryRun
-    #: The number of commits in the range, as git counts; None if a repository does not have them.
+    #: The number of commits in the range, as git counts; None without a repository that has them.
     commits: int | None
     went_away: HistoryRun | None
     approval: ApprovedLevel | None

@@ -58,7 +58,7 @@ class Portion(Struct, frozen=True):
 
 
 class Straggler(Struct, frozen=True):
-    """The slowest rank of one step: the seconds of its own work, and those that all others waited for it."""
+    """The slowest rank of one step: the seconds of its own work, and the seconds that all others waited, added up."""
 
     step: int
     rank: str

@@ -110,7 +110,7 @@ class RecordingCallback:
             )
         except RecorderError as error:
             if not self._is_refused:
-                self._is_refused, self._has_warned = True, False  # what it said of the first training is another thing
+                self._is_refused, self._has_warned = True, False  # warn, even after a warning about the first one
                 with suppress(OSError):  # it may be unwritable; a file of something else stays as it is
                     label = None if world_size == 1 else str(rank)
                     add_reason(path_of_rank(self._path, label), "a later training of the same program is not recorded")

@@ -95,7 +95,7 @@ class NvmlDevice:
             power,
             (self._channel("machine.gpu.busy", "%"), lambda: nvml.nvmlDeviceGetUtilizationRates(device).gpu),
         ]
-        for name, policy in _POLICIES.items():  # ns in a second, as %; `most` is twice the possible
+        for name, policy in _POLICIES.items():  # ns in a second, as %; `most` is twice the largest possible growth
             lost = Channel(f"machine.gpu.throttled.{name}", "%", "total", labels, scale=1e-7, most=2e9)
             found.append((lost, partial(self._violation_time, policy)))
         return found

@@ -158,7 +158,7 @@ def linux_sensors(root: Path = Path("/"), pid: int | None = None) -> list[Kernel
     proc = root / "proc"
     found = [KernelFile(proc / "stat", cpu_times, times)]
     for kind in ("cpu", "memory", "io"):
-        # µs of stall in a second, as %; `most` is twice the possible
+        # µs of stall in a second, as %; `most` is twice the largest possible growth
         total = {"total": Channel(f"machine.pressure.{kind}", "%", "total", scale=1e-4, most=2e6)}
         found.append(KernelFile(proc / "pressure" / kind, pressure, total, is_slow=kind != "cpu"))
     throttled = Channel("machine.cgroup.throttled", "%", "total", scale=100.0)

@@ -3,7 +3,8 @@
 A repetition has a fresh process for each of four combinations (cells), which take steps by turns: `base` is old code
 in the old environment, `new` is new code in the new environment, and the mixed cells `new-code` and `new-environment`
 have one new part. `new` and both mixed cells make a pair with `base`: `pair-001.json` (base and new) is judged as every
-pair; `new-code-001.json` and `new-environment-001.json` show the effect of one part, without a cell that does not run.
+pair; `new-code-001.json` and `new-environment-001.json` show the effect of one part. A mixed cell that does not run is
+left out.
 """
 
 from __future__ import annotations

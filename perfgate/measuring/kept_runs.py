@@ -142,8 +142,8 @@ class FilesBefore(Struct, frozen=True):
     #: Relative to the folder.
     globs: tuple[str, ...]
     stamps: frozenset[_Stamp]
-    #: The files before the first run of this process, with their hashes: so a result may equal that of an earlier run.
-    #: Empty for `EVERYTHING`, which may be large.
+    #: The files before the first run of this process, with their hashes. A result must differ from these, but may equal
+    #: that of an earlier run. Empty for `EVERYTHING`, which may be large.
     old: Mapping[Path, bytes]
 
     def changed(self) -> list[Path]:

@@ -23,7 +23,7 @@ from perfgate.measuring.programs import GRACE_S, Program, ending
 from perfgate.recorder.process import DONE, END, GO, LEAVE
 
 SIDES = ("base", "new")
-#: Why programs take no turns: no process of one of them connected.
+#: Why programs take no turns: at least one of them never connected.
 NO_HOOK = "the program makes no step of a perfgate.Recorder"
 #: The time between two looks at the processes while no message arrives, in seconds.
 _LOOK_EVERY_S = 0.05

@@ -229,7 +229,7 @@ def steps_by_turns(
 
 
 def _as_error(fault: str, runs: Mapping[str, NewRun]) -> Exception:
-    """Return the fault of programs that took turns as NoTurns, or as RunFailed."""
+    """Return the error for a fault of `play`: NoTurns if memory was too small for all sides, else RunFailed."""
     if any(ran_out_of_memory(run.log) for run in runs.values()):
         return NoTurns(f"the sides do not fit into memory at once ({fault})")
     for name in runs:

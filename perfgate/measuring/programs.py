@@ -165,8 +165,8 @@ class Program:
 def end_all(programs: Iterable[Program]) -> None:
     """End programs and every process that they started: first with SIGTERM, then with SIGKILL.
 
-    All get SIGTERM before the wait for any of them begins. What a program that ended by itself left gets SIGKILL alone.
-    A program that was ended here already is left alone.
+    All get SIGTERM before the wait for any of them begins. If a program ended by itself, the processes that it left get
+    only SIGKILL. A program that was ended here already is left alone.
     """
     running = [program for program in programs if not program.has_ended]
     for program in running:

@@ -31,7 +31,8 @@ _FEWEST_STEPS = 8
 _LONGER = 2.0
 #: The seed of the order of the processes, together with the number of the pair.
 _SEED = 1
-#: Makes one process a side; gets its place in the pair, whether base goes first, and its turns; returns files by side.
+#: Makes one process of each side. It gets their place in the pair, whether base goes first, and the number of turns of
+#: each; it returns the file of each side.
 MakeProcesses = Callable[[int, bool, int], Mapping[str, Path]]
 
 
@@ -60,7 +61,7 @@ def split_of(runs: Sequence[Run], start: float, seconds: float, most: int) -> Sp
         step_times.append(found)
     # the first step takes no turn and is in `start`
     steps, stepping = min(len(series.values) for series in step_times) - 1, max(seconds - start, 0.0)
-    warmup = 0  # the first steps that the judge leaves out, of the side with more of them
+    warmup = 0  # the number of first steps that the judge leaves out, on the side with more of them
     for series in step_times:
         with suppress(NotAvailable):
             warmup = max(warmup, Method("median", better="lower").measure(series).dropped)

@@ -25,7 +25,7 @@ def place_in_job(rank: int | None, world_size: int | None) -> tuple[int | None, 
     """Return (rank, world size): as given, from torch.distributed, or from environment variables; None if unknown.
 
     The variables are RANK, LOCAL_RANK and WORLD_SIZE. Raises RecorderError for an impossible rank, for a
-    variable that is needed but no number, and if the rank is unknown in a job of several processes.
+    needed variable that is not a number, and if the rank is unknown in a job of several processes.
     """
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():

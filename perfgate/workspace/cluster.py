@@ -81,7 +81,7 @@ class Cluster(Struct, frozen=True):
         from distributed import KilledWorker
         from distributed import TimeoutError as NotYet
 
-        seen = time.monotonic()  # when there were workers
+        seen = time.monotonic()  # the last time at which there were workers
         while True:
             try:
                 found = pickle.loads(zlib.decompress(future.result(timeout=_LOOK_S)))

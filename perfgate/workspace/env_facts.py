@@ -81,9 +81,9 @@ def merge_facts(
 ) -> tuple[dict[str, Fact], list[Problem]]:
     """Return the facts of all runs with those of `--env` (`given`), which win; and a problem for each conflict.
 
-    Of other facts that differ between runs, the first value counts. A run that contradicts `--env` in any fact but
-    throttling gets a warning. Runs that differ in a fact of `identity` (the names of the facts that identify an
-    environment), which `--env` does not give, are an error.
+    A run that contradicts `--env` gets a warning, except about throttling. If runs differ in a fact that `--env` does
+    not give, the first value counts. This is an error if the fact is in `identity`, the names of the facts that
+    identify an environment.
     """
     facts: dict[str, Fact] = {}
     problems: dict[tuple[str, str], Problem] = {}

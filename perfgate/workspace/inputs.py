@@ -183,9 +183,9 @@ def _read_all(
     `named`: paths with names. `several`: later calls read more files of the same command.
     """
     folders = {path: parts for path, name in named if (parts := parts_of(path, name)) is not None}
-    all_parts = {path: folders.get(path, [(path, name)]) for path, name in named}
-    # a Run says why a file is not read
-    readable = {path: [part for part in own if not isinstance(part, Run)] for path, own in all_parts.items()}
+    readable = {  # without each Run, which says why a file is not read
+        path: [part for part in folders.get(path, [(path, name)]) if not isinstance(part, Run)] for path, name in named
+    }
     files = list(chain.from_iterable(readable.values()))
     shorten: Shorten | None = None
     if shortening is not None and (several or len(files) > 1):
