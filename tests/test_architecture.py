@@ -298,8 +298,9 @@ def loaded_by(code: str) -> set[str]:
         ),
         ("import perfgate.judge.verdicts", {"scipy.stats", "yaml", "rich"}),
         ("import perfgate.commands.check", {"scipy.stats", "junit_xml"}),
+        ("import perfgate.commands.rules", {"scipy.stats", "perfgate.measuring"}),
     ],
-    ids=["package", "recorder", "command line", "help", "judge", "check"],
+    ids=["package", "recorder", "command line", "help", "judge", "check", "rules"],
 )
 def test_heavy_packages_are_imported_where_they_are_used(code: str, absent: set[str]) -> None:
     assert not loaded_by(code) & absent

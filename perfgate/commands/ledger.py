@@ -6,6 +6,7 @@ A red or green answer of a rule is wrong if evidence contradicts it: entries of 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from perfgate.baselines import ledger
 from perfgate.baselines.stores import open_store
@@ -17,14 +18,16 @@ from perfgate.core.remembered_runs import CommitLine
 from perfgate.core.run_history import LoadedHistory
 from perfgate.history.events import events_of
 from perfgate.history.store import branch_of, places, read
-from perfgate.history.tickets import Ticket
 from perfgate.judge.subjects import is_named
-from perfgate.measuring.until_settled import Tell
 from perfgate.rules.ruleset import Rule, Ruleset
 from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.words.event_words import is_worse
 from perfgate.workspace.options import CommandOptions, HistoryPlace, Refused
 from perfgate.workspace.surroundings import branch, head_commit
+
+if TYPE_CHECKING:
+    from perfgate.history.tickets import Ticket
+    from perfgate.measuring.until_settled import Tell
 
 
 def records_of(
