@@ -31,6 +31,8 @@ WHOLES = (
 _STEP_IS_UPDATE = frozenset(("deepspeed", "megatron", "lightning"))
 #: Names of timers that may be a whole step; they are one if the other timers fit into it.
 PERHAPS_WHOLE = re.compile(r"(?:(?:train(?:ing)?|total|full)[_.-]?)?(?:step|iteration|iter|batch|loop)(?:[_.-]?time)?$")
+#: The name of the node for the part of a step that no timer measures.
+NOT_TIMED = "not timed"
 #: Parts fit into a whole if their sum is at most this multiple of it.
 FITS = 1.02
 
@@ -51,7 +53,7 @@ class Timer(Struct, frozen=True):
         return self.mean * self.calls(steps)
 
     def calls(self, steps: float) -> float:
-        """Return the number of calls in a step; 1 also if the log has one more or less, as it ends within a step."""
+        """Return the number of calls in a step; 1 also for one call more or less: a log may end within a step."""
         return 1.0 if abs(self.count - steps) <= 1 else self.count / steps
 
 

@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from perfgate.causes.align import Alignment, TreeSide
 from perfgate.causes.merged import Floats, Masks, Numbers
+from perfgate.causes.nesting import NOT_TIMED
 from perfgate.core.call_trees import DEVICE_KINDS
 from perfgate.stats.distributions import t_quantile
 
@@ -157,8 +158,8 @@ _WEAK_PRIOR, _WEAK_WEIGHT = 0.02, 3.0
 _MODERATION = 6.0
 #: The degrees of freedom of a prior, and of a scatter of many nodes.
 _PRIOR_FREEDOM = 20.0
-#: Fewer nodes show no scatter, and more do not weigh more against a prior (see `_pooled`); smaller nodes than the
-#: second number, a share of the step, are not counted.
+#: The fewest nodes that show a scatter; more do not weigh more against a prior (see `_pooled`). Nodes below the second
+#: number, a share of the step, are not counted.
 _FEWEST, _SEEN_IN_METRICS = 6, 0.003
 #: A rest is as noisy as any other time if it is at least this part of the whole.
 _MOST = 0.6
@@ -196,14 +197,14 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         within = sum(float(np.square(side.error[chosen]).sum()) / side.runs**2 for side in self.alignment.sides)
         if self.freedom:
             variance = max(between, within)  # the spread between runs includes that within them
-        else:  # a prior, which does not, and one for the step of each side
+        else:  # a prior does not include the noise within runs; the step of each side has another prior
             variance = between + within + 2 * (_PRIOR_OF_STEP * self.alignment.step) ** 2
         return float(times[1].mean() - times[0].mean()), math.sqrt(variance), freedom
 
     def is_rest(self, node: int) -> bool:
         """True if the time of a node is a rest: the part of a timer, or of the step, that no inner timer measures."""
         name, parent = self.alignment.nodes[node].name, self.alignment.nodes[node].parent
-        return bool(self.alignment.children[node]) or (name == "not timed" and parent == 0)
+        return bool(self.alignment.children[node]) or (name == NOT_TIMED and parent == 0)
 
     def _scale(self, side: TreeSide, nodes: list[int]) -> float:
         """The time in s that is as noisy as that of the nodes.
@@ -291,6 +292,6 @@ def with_prior(own: Sequence[float], freedom: int, count: int, prior: float, pri
 
 
 def _variance(sides: list[Floats], scales: list[float], freedom: int) -> float:
-    """The variance of the runs of each side around its mean, as a square of a share of its scale; both sides as one."""
+    """One variance of both sides: of the runs around the mean of their side, as a square of a share of its scale."""
     parts = [(side - side.mean()) / max(scale, 1e-12) for side, scale in zip(sides, scales, strict=True)]
     return sum(float(np.square(part).sum()) for part in parts) / freedom

@@ -16,14 +16,13 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from perfgate.causes.align import Alignment, Finding, TreeSide
+from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.merged import Floats, Masks
 from perfgate.causes.noise import NORMAL_MAD, Noise, SeriesNoise, time_errors
 from perfgate.core.causes import Cause, PlaceTime, RankTime
 from perfgate.stats.distributions import t_quantile
 
-# The numbers below trade slow ranks that are missed for ranks that are named by chance: `benchmarks/causes.py` counts
-# both.
+# The numbers below balance missed slow ranks against ranks named by chance: `benchmarks/causes.py` counts both.
 #: The least growth of a slow rank beyond the others: in standard errors, and as a share of the step.
 _CLEAR, _WORTH = 4.0, 0.015
 #: The others wait longer by at least this part of the growth of the slow rank.
@@ -62,7 +61,7 @@ def _shared_ranks(alignment: Alignment) -> list[str]:
 
 
 def _slow_and_others(growth: Floats) -> tuple[list[int], list[int]]:
-    """The ranks whose growth in s, (ranks,), is near the largest one, and the others; none is slow if most would be."""
+    """The ranks whose growth in s, (ranks,), is near the largest one, and the others; none is slow if most are near."""
     is_slow = growth >= max(_NEAR * growth.max(), 1e-12)  # a smaller growth is a rounding error
     is_slow &= is_slow.sum() <= len(growth) // 2
     return np.flatnonzero(is_slow).tolist(), np.flatnonzero(~is_slow).tolist()
@@ -120,8 +119,8 @@ _PART_OF_TIMERS = 0.1
 #: The others wait longer by at least this part of the growth of the slow rank; see `_growth_of_awaited`, too.
 _WAITED_IN_TIMERS = 0.5
 #: The standard deviation between runs of the work of one rank, relative to the other ranks, as a share of it; and its
-#: degrees of freedom. It counts if one run a side of few ranks shows no noise. Where the spread of ranks or runs shows
-#: it, only these parts of its variance count: larger parts hide slow ranks, smaller ones name ranks by chance.
+#: degrees of freedom. One run a side of few ranks shows no noise: then it is used alone. Beside the spread of ranks or
+#: runs, only a part of its variance is used: a larger part hides slow ranks, and a smaller one names ranks by chance.
 _PRIOR, _PRIOR_FREEDOM = 0.03, 20.0
 _PART_BESIDE_RANKS, _PART_BESIDE_RUNS = 1 / 2, 1 / 4
 #: Fewer ranks show no spread.
@@ -136,17 +135,21 @@ _MANY = 32
 _WORTH_OF_TIMER = 0.5
 
 
-def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None:
-    """Return the finding of the ranks, among those that each run has, that became slow by their timers; or None."""
-    # a rank that some run lacks is left out: it cannot be compared with the others in every run
-    ranks = [rank for rank in _shared_ranks(alignment) if all(_is_in_each_run(rank, side) for side in alignment.sides)]
-    places = range(1, len(alignment.nodes))
+def find_slow_timers(alignment: Alignment, noise: SeriesNoise, claimed: Collection[int] = ()) -> Finding | None:
+    """Return the finding of the ranks that became slow by their timers, or None; claimed nodes are left out.
+
+    Only ranks that each run has are compared.
+    """
+    shared = _shared_ranks(alignment)
+    ranks = [rank for rank in shared if all(side.rank_runs[rank].shape[1] == side.runs for side in alignment.sides)]
+    places = [node for node in range(1, len(alignment.nodes)) if node not in claimed]
     work = [node for node in places if alignment.nodes[node].kind != "communication" and not noise.is_rest(node)]
     if len(ranks) < 2 or not work:
         return None
     base, new = (np.array([side.rank_runs[rank] for rank in ranks]) for side in alignment.sides)  # (ranks, n, runs)
     # the growth of each rank, that beyond the other ranks, and the part of this that noise does not explain
     change = new.mean(axis=2) - base.mean(axis=2)
+    change[:, [*claimed]] = 0.0
     beyond = change - (_median_of_others(change) if len(change) <= _MANY else np.median(change, axis=0))
     worth = _WORTH * alignment.step
     limit = _limits(base[:, work], new[:, work], beyond[:, work], alignment, work)
@@ -164,15 +167,11 @@ def find_slow_timers(alignment: Alignment, noise: SeriesNoise) -> Finding | None
         return None
     share = clear[slow].mean(axis=0)  # by node of `work`, in s
     grown = share > _PART_OF_TIMERS * growth.max()
-    # timers in which the others grew more than a slow rank: they wait in them
+    # the others wait in the timers in which they grew more than a slow rank
     shrunk = (beyond[slow][:, work] < -limit[slow]).any(axis=0)
-    # the finding explains those, what the slow ranks grew in, communication, and rests
+    # the finding explains these, the timers in which the slow ranks grew, communication and rests
     nodes = {*places} - {*np.array(work)[~(grown | shrunk)].tolist()}
     return _finding([ranks[at] for at in slow], nodes, work[int(np.argmax(share))], noise)
-
-
-def _is_in_each_run(rank: str, side: TreeSide) -> bool:
-    return len(side.rank_runs[rank].T) == side.runs
 
 
 def _growth_of_awaited(
@@ -232,7 +231,7 @@ _MOST_PLACES = 150
 
 
 def not_timed(alignment: Alignment, findings: Sequence[Finding]) -> frozenset[int]:
-    """The timers that only one side has, and that no finding explains; not the node `not timed`, which is a rest."""
+    """The nodes that only one side has, and that no finding explains: the other side did not time these parts."""
     explained = {node for finding in findings for node in finding.nodes}
     one_sided = (alignment.base.counts.sum(axis=1) > 0) != (alignment.new.counts.sum(axis=1) > 0)
     return frozenset(np.flatnonzero(one_sided).tolist()) - explained

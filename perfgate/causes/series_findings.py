@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from perfgate.causes.align import Alignment, Finding
 from perfgate.causes.kinds import is_sync
+from perfgate.causes.nesting import NOT_TIMED
 from perfgate.causes.noise import SeriesNoise
 from perfgate.causes.ranks import find_slow_timers
 from perfgate.core.call_trees import PAGEABLE
@@ -42,7 +43,9 @@ _NEAR = 2.5
 def find_in_series(alignment: Alignment, noise: SeriesNoise) -> tuple[list[Finding], list[str]]:
     """Return the findings of two trees from metrics, no node in two of them, and notes for the user."""
     search = _FindingSearch(alignment, noise)
-    if (slow := find_slow_timers(alignment, noise)) is not None:  # first, because it claims the waits of other ranks
+    search.leave_rest()
+    slow = find_slow_timers(alignment, noise, search.claimed)
+    if slow is not None:  # before the edits, because it claims the waits of other ranks
         search.keep(slow)
     search.edits()
     search.calls()
@@ -92,24 +95,23 @@ class _FindingSearch:
         """The number of standard errors beyond which one change of `tests` is not noise."""
         return t_quantile(freedom, 1 - _FALSE / 2 / tests)
 
+    def leave_rest(self) -> None:
+        """Claim the rest of the step if only one side has it: the other side did not time the whole step."""
+        for node in self.alignment.children[0]:
+            in_base, in_new = (bool(calls[node] > 0) for calls in self.calls_of)
+            if self.alignment.nodes[node].name == NOT_TIMED and in_base != in_new:
+                self.claimed.add(node)
+                side = "base" if in_base else "new"
+                self.notes.append(f"only the {side} side times the whole step: its part without timers is left out")
+
     def edits(self) -> None:
         """Find timers that only one side has, below a node that both sides have, from the step down."""
-        self._leave_rest()
         for parent, below in enumerate(self.alignment.children):
             if parent and min(side[parent] for side in self.calls_of) <= 0:
                 continue
             gone, come = (self._only_on(side, below) for side in (0, 1))
             if (gone or come) and not self._was_not_timed(parent, gone, come):
                 self._edit(gone, come)
-
-    def _leave_rest(self) -> None:
-        """Claim the rest of the step, `not timed`, if only one side has it: the other did not time the whole step."""
-        for node in self.alignment.children[0]:
-            has_it = [bool(calls[node] > 0) for calls in self.calls_of]
-            if self.alignment.nodes[node].name == "not timed" and has_it[0] != has_it[1]:
-                self.claimed.add(node)
-                side = "base" if has_it[0] else "new"
-                self.notes.append(f"only the {side} side times the whole step: its part without timers is left out")
 
     def _only_on(self, side: int, nodes: Collection[int]) -> tuple[int, ...]:
         """The nodes that only this side has, without claimed ones."""
@@ -144,7 +146,7 @@ class _FindingSearch:
         """
         tree = self.alignment
         # the node whose time includes theirs on the other side: the timer, or the rest of the step
-        rest = parent or next((node for node in tree.children[0] if tree.nodes[node].name == "not timed"), 0)
+        rest = parent or next((node for node in tree.children[0] if tree.nodes[node].name == NOT_TIMED), 0)
         if not rest or (gone and come):  # no node includes their time; or some replace others
             return False
         nodes = tree.subtree(gone or come)

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from perfgate.causes.merged import Floats
 from perfgate.causes.nesting import (
     FITS,
+    NOT_TIMED,
     WHOLES,
     Nesting,
     Timer,
@@ -36,8 +37,6 @@ from perfgate.core.call_trees import CallNode, CallTree
 from perfgate.stats.distributions import time_constant
 from perfgate.stats.steady import steady_run
 
-#: The name of the node for the part of a step that no timer measures.
-NOT_TIMED = "not timed"
 #: The labels that timers may have; other labels are other places of the program.
 _LABELS = frozenset(("rank", "ranks", "stage"))
 #: The timer of all batches of an epoch: one of `WHOLES`, although it runs once in an epoch and not in each step.
@@ -70,7 +69,7 @@ def timer_trees(run: Run) -> tuple[CallTree, ...]:
         if is_time and is_timer and not series.key.metric.startswith(_OTHER_FAMILIES):
             by_rank[labels.get("rank", "")].append(series)
     if len(by_rank) > 1 and (nameless := by_rank.pop("", [])) and len(by_rank) == 1:
-        next(iter(by_rank.values())).extend(nameless)  # lines without a rank: of the only rank, or else unknown
+        next(iter(by_rank.values())).extend(nameless)  # lines without a rank are those of the only rank
     peak = _peak(run)
     trees = (_tree(rank, series, run.format, peak) for rank, series in sorted(by_rank.items()))
     return tuple(tree for tree in trees if tree is not None)
@@ -101,7 +100,7 @@ def range_trees(run: Run) -> tuple[CallTree, ...]:
 
 
 def _tree(rank: str, series: Sequence[Series], format: str, peak: float | None) -> CallTree | None:
-    """The tree of one rank; None if too little of its timers is known.
+    """The tree of one rank; None if too few of its timers are known.
 
     It needs two timers of known place (or of input), or one if there is a timer of the whole step.
     """

@@ -88,11 +88,13 @@ def _lightning(ranks: Mapping[str, Times], seed: int) -> str:
 
 
 def _recorded(ranks: Mapping[str, Times], seed: int) -> str:
-    steps = [_varied(ranks["0"], seed, step) for step in range(24)]
-    series = [
-        {"metric": name, "unit": "ms", "values": [step[name] for step in steps], "steps": list(range(24))}
-        for name in steps[0]
-    ]
+    series = []
+    for rank, times in ranks.items():
+        steps = [_varied(times, seed + 100 * int(rank), step) for step in range(24)]
+        labels = {"rank": rank} if len(ranks) > 1 else {}
+        series += [
+            {"metric": name, "unit": "ms", "labels": labels, "values": [step[name] for step in steps]} for name in times
+        ]
     return json.dumps({"schema": "perfgate.results/1", "series": series})
 
 
@@ -257,6 +259,19 @@ def test_a_rank_that_one_run_lacks_is_not_compared_with_the_others(tmp_path: Pat
     sides = [_runs(_deepspeed, ranks, tmp_path / str(at), at, 1) for at, ranks in enumerate((whole, part, slow))]
     report = find_causes(*next(trees_of_runs([*sides[0], *sides[1]], sides[2] * 2)))
     assert [(one.kind, one.ranks) for one in report.causes] == [("slow rank", ("2",))]
+
+
+@pytest.mark.parametrize("without", [0, 1])
+def test_a_slow_rank_costs_no_rest_that_only_one_side_times(without: int, tmp_path: Path) -> None:
+    usual = {"forward": 40.0, "backward": 40.0, "allreduce": 20.0, "step.time": 125.0}
+    waits, slow = ({**usual, name: usual[name] + 35, "step.time": 160.0} for name in ("allreduce", "forward"))
+    sides = []
+    for at, ranks in enumerate((dict.fromkeys("0123", usual), {**dict.fromkeys("013", waits), "2": slow})):
+        timed = {rank: _but(times, **{"step.time": None} if at == without else {}) for rank, times in ranks.items()}
+        sides.append(_runs(_recorded, timed, tmp_path / str(at), at, 3))
+    (cause,) = find_causes(*next(trees_of_runs(*sides))).causes
+    assert (cause.kind, cause.ranks) == ("slow rank", ("2",))
+    assert cause.change_per_step == pytest.approx(0.035, rel=0.1)
 
 
 def test_memory_at_a_place_of_the_program_is_not_the_peak_of_the_run(tmp_path: Path) -> None:
