@@ -188,9 +188,10 @@ def _is_gate(step: Mapping[str, Any]) -> bool:
 
 
 def _is_true(condition: Any) -> bool:
-    """Return whether a condition is true for every pull request."""
+    """Return whether a condition is true for every pull request. Beside inner parentheses, `||` is not read."""
     text = str(condition).strip().removeprefix("${{").removesuffix("}}")
-    return all(_TRUE.fullmatch(part.strip()) for part in text.split("&&"))
+    alternatives = [text] if "(" in text.replace("()", "") else text.split("||")
+    return any(all(_TRUE.fullmatch(part.strip()) for part in one.split("&&")) for one in alternatives)
 
 
 def _shell(*places: Mapping[str, Any]) -> str:
