@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date
-from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -60,7 +59,7 @@ class Fit(Struct, frozen=True):
     def fails_from(self) -> float | None:
         """The smallest change that fails in 8 of 10 cases: the largest one of all labels; 0 without noise.
 
-        None if no change of some labels fails so often.
+        None if, for some labels, no change fails so often.
         """
         if self.noisiest is None:
             return 0.0
@@ -104,10 +103,12 @@ class Trial(Struct, frozen=True):
 
     def _why_none_fits(self, planned: Sequence[Plan], widest: str) -> str:
         """The reason why no sentence fits. `widest` is the one with the largest tolerance."""
-        troubles = (plan.trouble for plan in planned if plan.trouble and not _is_exact(plan))
+        trouble = next((plan.trouble for plan in planned if plan.trouble and not _is_exact(plan)), None)
+        if trouble is not None:
+            return trouble
         verdicts = judge(self._case([widest], self.runs))
-        errors = (f"{one.reason.replace('-', ' ')} in a run" for one in verdicts if one.outcome == "error")
-        return next(chain(troubles, errors), TOO_NOISY)
+        error = next((one.reason for one in verdicts if one.outcome == "error"), None)
+        return TOO_NOISY if error is None else f"{error.replace('-', ' ')} in a run"
 
     def passes(self, sentence: str, settings: Settings = _AS_USUAL) -> bool:
         """Return whether a rule passes with these runs, all together and each alone; they are also its baseline."""
@@ -165,7 +166,7 @@ def _passes_with_one_run(plan: Plan) -> bool:
 
 
 def _is_exact(plan: Plan) -> bool:
-    """Return whether a metric has no plan because it is compared without noise; `plans` gives the reason in words."""
+    """Return whether a metric has no plan because it is compared without noise; only the text of the plan says so."""
     return plan.trouble is not None and "without noise" in plan.trouble
 
 
@@ -197,7 +198,7 @@ _LEAST_LIMIT = 2
 def impossible_shares(ruleset: Ruleset) -> list[Problem]:
     """Return a warning for each tolerance of 100 points or more, and each limit of 200 % or more without a unit.
 
-    Only rules about shares of which more is better, by their names, are checked: `mfu`, `gpu.utilization`, `goodput`.
+    It checks only rules about shares that should be high, as their names say: `mfu`, `gpu.utilization`, `goodput`.
     """
     found = []
     for rule in ruleset.rules:
