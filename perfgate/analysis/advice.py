@@ -38,8 +38,8 @@ from perfgate.judge.pairs import Pairs
 
 #: The tolerances of pairs in percent: on a calm machine, where stored runs agree, and on another one.
 _CALM_TOLERANCE, _USUAL_TOLERANCE = 5, 10
-#: The tolerance of pairs in percent is at least this multiple of their measured relative spread, 3 % for 0.04: then an
-#: unchanged program passes with 10 pairs.
+#: The tolerance of pairs in percent is at least this multiple of their measured relative spread (3 % for a spread of
+#: 0.04): then an unchanged program passes with 10 pairs.
 _ROOM_OF_PAIRS = 75
 #: The most parts of a step that pairs judge if no metric is a whole step; and the largest tolerance of a steady part.
 _MOST_PARTS, _STEADY = 4, 20
@@ -201,16 +201,16 @@ def _of_pairs(
 
 
 def _tolerance_of_pairs(runs: Sequence[Run], is_noisy: bool, mains: Sequence[Proposal | None]) -> int:
-    """Return the tolerance: the smaller one if enough stored runs agree, with small tolerances of the main metrics."""
-    limits = [proposal is not None and proposal.fit.tolerance <= _USUAL_TOLERANCE for proposal in mains]
-    is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not is_noisy and all(limits)
+    """Return the tolerance in percent: the smaller one if enough stored runs agree about the main metrics."""
+    agree = all(proposal is not None and proposal.fit.tolerance <= _USUAL_TOLERANCE for proposal in mains)
+    is_calm = len(runs) >= RUNS_FOR_A_PROMISE and not is_noisy and agree
     return _CALM_TOLERANCE if is_calm else _USUAL_TOLERANCE
 
 
 def _times_in_pairs(
     mains: Sequence[str], known: Known, made: Pairs | None, better: Mapping[str, Better], usual: int, *, is_busy: bool
 ) -> tuple[list[ProposedRule], list[ProposedRule]]:
-    """Return the rules about the main metrics, and about CPU time. `usual`: the tolerance without `made` pairs."""
+    """Return the rules about the main metrics, and about CPU time. Metrics without `made` pairs get `usual` percent."""
     spreads = {name: spread_of_pairs(made, name) for name in mains}
     cpu = list(_cpu_time(made, [spread for spread in spreads.values() if spread], is_busy=is_busy))
     room = 2 * _ROOM_OF_PAIRS if cpu else _ROOM_OF_PAIRS  # three pairs are few, and the CPU time sees smaller changes

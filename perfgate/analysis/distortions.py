@@ -155,9 +155,9 @@ def _times(series: Series, factor: float) -> Series:
     """Return the series with all its numbers multiplied, except counts and relative ones."""
     printed = {name: value if name in _UNSCALED else value * factor for name, value in series.aggregate.items()}
     kept = series.summary
-    if kept is not None:  # of a stored run, only the first number of a row is that of the statistic
-        names = zip(kept.names, kept.rows, strict=True)
-        rows = [row if name in _UNSCALED or row[0] is None else (row[0] * factor, *row[1:]) for name, row in names]
+    if kept is not None:  # the first number of a row is the statistic; the others are its noise
+        named = zip(kept.names, kept.rows, strict=True)
+        rows = [row if name in _UNSCALED or row[0] is None else (row[0] * factor, *row[1:]) for name, row in named]
         kept = replace(kept, rows=rows)
     return replace(series, values=read_only(series.values * factor), aggregate=printed, summary=kept)
 
@@ -174,9 +174,9 @@ _MORE_TIME = 1.02
 
 
 def added_work(case: Case) -> Iterator[AddedWork]:
-    """Yield each kind of work that can be added to the new runs, with the rules that it fails; none without counts.
+    """Yield each kind of work that can be added to the new runs, with the rules that fail then; none without counts.
 
-    Rules that only warn are not among them.
+    Rules that only warn are left out.
     """
     for what, names in _ADDED.items():
         yield from _added(case, what, {name: lambda values: values + 1 for name in names})

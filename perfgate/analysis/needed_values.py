@@ -71,7 +71,7 @@ class NeededValues:
             rows[name.metric, name.labels, one.unit].append(one)
         outlines = {name: self._outline(each, steps) for name, each in rows.items()}
         found = Outlines(outlines, {ranks.pop(): fingerprint(outlined)})
-        if run.outlines is not None:  # of a rank that was shortened before, and is now again with fewer values
+        if run.outlines is not None:  # the rank was shortened before, and now keeps fewer values
             found = more_outlines(run.outlines, found)
         trees = run.call_trees
         if isinstance(trees, tuple) and trees:
@@ -81,7 +81,7 @@ class NeededValues:
     def _outline(self, series: Iterable[Series], steps: Mapping[tuple[tuple[str, str], ...], int]) -> Outline:
         """Return the outline of a metric; `steps` is the number of steps by rank and device.
 
-        Times have their seconds in a step, too, which tell the parts of a step.
+        A time also has its seconds per step, for the parts of a step.
         """
         measured = [size_of(one) for one in series] if self.with_sizes else []
         sizes = [size for size in measured if size is not None]

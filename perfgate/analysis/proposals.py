@@ -42,7 +42,7 @@ _LEARNING = ("loss", "perplexity", "ppl")
 UNSAID: Mapping[str, Better] = MappingProxyType({})
 #: The ratio of a proposed limit to the worst measured value.
 _ROOM = 1.2
-#: Two metrics are probably the same if their values differ by at most the first share, at least this part of them.
+#: Two metrics are probably the same if at least the second share of their values differs by at most the first share.
 _NEAR, _NEAR_VALUES = 0.02, 0.9
 
 
@@ -85,7 +85,7 @@ def propose(runs: Sequence[Run], today: date, better: Mapping[str, Better] = UNS
 def _why_without_rule(
     metric: str, tried: int, known: Mapping[str, Sequence[Series]], found: Mapping[str, Proposal]
 ) -> str | None:
-    """Return the reason why a metric needs no rule beside those that were found; None if it may have one."""
+    """Return why a metric gets no rule beside those that were found; None if it may get one."""
     same_unit = [known[name] for name in found if known[name][0].unit == known[metric][0].unit]
     sums = [proposal for proposal in found.values() if proposal.is_sum]
     is_full = len(found) == MOST or len(same_unit) == MOST_OF_A_UNIT
@@ -135,7 +135,7 @@ def shared_metrics(runs: Sequence[Run], left_out: dict[str, list[str]]) -> dict[
 def ranked(
     known: Mapping[str, Sequence[Series]], left_out: dict[str, list[str]], better: Mapping[str, Better] = UNSAID
 ) -> list[str]:
-    """Return the metrics that a rule can compare, the main ones first; the others, but counts, go to `left_out`."""
+    """Return the metrics that a rule can compare, the main ones first. Others, except counts, go to `left_out`."""
     fitting = []
     for metric, series in known.items():
         why = _why_not_compared(metric, series, better.get(metric))

@@ -31,7 +31,7 @@ _PIPE = "a pipe drops the exit code of the gate: `shell: bash` of the step keeps
 
 
 def plain_script(script: str) -> str:
-    """Return a script without comments, but for those with a quotation mark, and with continued lines joined."""
+    """Return a script with continued lines joined, and without comments, except those with a quotation mark."""
     script = re.sub(r"(?m)(?:^|[ \t])#[^\"'\n]*$", "", script.replace("\\\n", " "))
     return re.sub(r"(\|\||&&|\|)[ \t]*\n\s*", r"\1 ", script)
 
@@ -76,8 +76,9 @@ def _options(before: str, shell: str) -> tuple[bool, bool]:
 def _dropped_by_signs(commands: list[tuple[str, str]], stops: bool, pipefail: bool) -> str | None:
     """Return what drops the exit code of the first of these commands, by the signs after it.
 
-    A pipe drops it without `pipefail`; `||`, if its other side keeps no code; `&`, if the script does not wait. The end
-    of the command drops it if the script goes on: after `&&`, or if it does not stop at a command that fails.
+    A pipe drops it without `pipefail`. `||` drops it if the other side does not keep the code, and `&` if the script
+    does not wait. The end of the command drops it if the script goes on: after `&&`, or if failed commands do not stop
+    the script.
     """
     later = "".join(one + sign for one, sign in commands[1:])
     in_list = False  # True after `&&`: then `set -e` does not stop the script, and a pipe has only later commands

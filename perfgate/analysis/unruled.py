@@ -54,7 +54,7 @@ class Size(Struct, frozen=True):
 #: The name that all ranks of a metric share: its key, and its unit.
 _Name: TypeAlias = tuple[Key, str]
 _Sizes: TypeAlias = Mapping[_Name, Size]
-#: A change, and the time of its metric in s.
+#: The time of a metric in s, and its change.
 _Timed: TypeAlias = tuple[float, UnruledChange]
 
 
@@ -211,7 +211,7 @@ class WholeStep(Struct, frozen=True):
     format: str
 
     def share(self, metric: str, seconds: float) -> float | None:
-        """Return the share of a metric; None if it is unknown, or more than all, or not a known part of a sum.
+        """Return the share of a metric; None if it is unknown, above 1, or if a sum of timers does not include it.
 
         A timer outside of the steps, such as that of a checkpoint, has a share of a measured step, too.
         """

@@ -79,7 +79,7 @@ class Explanation(Struct, frozen=True, dict=True):
 
     alignment: Alignment
     causes: Sequence[Cause]
-    #: The findings that are causes of time. Those causes are the first, in the same order; others are of memory.
+    #: The findings of the first causes, in the same order. All other causes are about memory.
     findings: Sequence[Finding]
     #: By derived metric or expression: the metrics that it is computed from.
     components: Mapping[str, Collection[str]]

@@ -132,9 +132,9 @@ def _closed(groups: Sequence[Finding], alignment: Alignment, noise: _AnyNoise, n
 
 
 def _step_times(alignment: Alignment) -> tuple[float, float]:
-    """The typical time of a step on both sides: the median, or the mean if some steps do other work.
+    """The typical time of a step on both sides in s: the median, or the mean if some steps do other work.
 
-    That is so if the steps of one side differ in their calls. Runs of one step each have a mean, too.
+    Steps of a side that differ in their calls do other work. If each run has one step, it is the mean, too.
     """
     calls = [side.counts.sum(axis=0) for side in alignment.sides]
     are_several = all(side.wall.shape[1] > side.runs for side in alignment.sides)
@@ -157,7 +157,7 @@ def _where(group: Finding, alignment: Alignment) -> tuple[str, ...]:
 def _explanation(
     groups: Sequence[Finding], causes: Sequence[Cause], alignment: Alignment, noise: _AnyNoise, components: _Components
 ) -> Explanation:
-    """What each cause explains, and the change of a host time that the host's speed explains (2 sigma)."""
+    """The causes with their nodes, and the largest change of a host time that the host's speed explains (2 sigma)."""
     speed = host_speed(alignment)
     host = math.copysign(abs(speed.shift) + 2 * speed.scatter, speed.shift) if isinstance(noise, Noise) else 0.0
     return Explanation(alignment, causes, _sorted(groups, alignment), components, host)

@@ -33,7 +33,7 @@ _EDITS: tuple[CauseKind, ...] = ("appeared", "vanished", "replaced", "more calls
 def grouped(findings: Sequence[Finding], alignment: Alignment, noise: Noise | PairNoise) -> list[Finding]:
     """Join the findings that have one cause; return the joined and the other ones.
 
-    They are in the order of the largest finding in each; a joined one may cost less than that, such as a move.
+    The order is that of the largest finding in each. A joined one, such as a move, may cost less than this finding.
     """
     groups: list[Finding] = []
     for finding in sorted(findings, key=lambda finding: (-abs(finding.change), finding.lead)):

@@ -124,7 +124,7 @@ def with_host_error(finding: Finding, alignment: Alignment) -> Finding:
 
 
 def note_of(speed: HostSpeed, step: float) -> list[str]:
-    """Return a note if the host seems slower or faster as a whole, but its runs do not show it. `step` is in s."""
+    """Return a note if the host seems slower or faster as a whole, but the runs do not prove it. `step` is in s."""
     if speed.is_clear or abs(speed.effect) < _WORTH * step:
         return []
     times = f"{math.exp(speed.shift):.2f} times as long"

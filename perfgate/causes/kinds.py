@@ -137,8 +137,8 @@ def find_slowdowns(alignment: Alignment, noise: Noise, speed: HostSpeed, claimed
         is_own = not SYNCS.fullmatch(alignment.nodes[node].name) and is_slower_itself(node, size, speed)
         if may_wait[node] and not is_own and not is_input(node, alignment):
             continue  # its change follows from the device, or from a host that is slower as a whole
-        # the cost is the whole difference; `size` is without the shift, so it says what the node itself did
-        kind, (cost, cost_error) = slowdown_kind(node, size, alignment), noise.change([node])
+        kind = slowdown_kind(node, size, alignment)
+        cost, cost_error = noise.change([node])  # the whole difference; `size` is without the shift
         parent = max(alignment.nodes[node].parent, 0)  # the step has none: it is its own
         found.append(Finding(kind, frozenset([node]), lead=node, parents=(parent,), change=cost, error=cost_error))
     return found
@@ -241,7 +241,7 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
             grown[node.parent] += by_line[index]
             grown[index] = 0.0
     whole = alignment.with_below(grown)
-    grown[0] = -math.inf  # the step is no place: what it allocates itself, no recorded call allocates
+    grown[0] = -math.inf  # the step itself is not a place: no recorded call made its allocations
     place = int(np.argmax(grown))
     if grown[place] < least:
         place = _around(whole, alignment, least)
@@ -250,8 +250,8 @@ def find_memory(alignment: Alignment) -> tuple[tuple[Cause, ...], tuple[str, ...
         return (), (f"the peak of allocated memory changed by {change / (1 << 20):+.1f} MiB, {why}",)
     where = alignment.path(place)
     lines = [child for child in alignment.children[place] if _is_line(alignment.nodes[child])]
-    # Only a snapshot has lines, and so the size of a place. Otherwise, and for a place around several, the size is that
-    # of the whole peak.
+    # Only a snapshot has lines, which give the size of a place. Without them, and for a place around several others,
+    # the size is the change of the whole peak.
     size = math.copysign(float(grown[place]), change) if lines and grown[place] >= least else change
     noise = _LEAST_SHARE * min(base.peak, new.peak)
     cause = Cause("memory", where, "memory", size, low=size - noise, high=size + noise, share=1.0, places=(where,))

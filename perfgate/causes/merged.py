@@ -181,8 +181,8 @@ def mean_of(tables: Sequence[Floats], count: int) -> Floats | None:
 def in_groups(tree: CallTree, groups: int) -> CallTree:
     """Return a tree whose columns are `groups` groups of successive steps, each with the means of its steps.
 
-    A tree with at most that many columns stays. Some groups have one step more, and count as much as the others. So
-    rows are scaled to the mean of all steps.
+    A tree with at most that many columns does not change. Some groups have one step more, and count as much as the
+    others. So rows are scaled to the mean of all steps.
     """
     steps = tree.wall.shape[1]
     if steps <= groups:
@@ -266,9 +266,9 @@ def _steps(run: RunTrees) -> StepsOfRun:
 
 
 def _without(run: RunTrees, stalled: Masks) -> RunTrees:
-    """The run without the stalled steps, one column a step.
+    """The run without the stalled steps; each column of its trees is a step.
 
-    The `rank_wall` of several ranks stays: it has a mean for each rank, from which no step can be taken.
+    A tree of several ranks keeps its `rank_wall`, which has only the mean of each rank over all steps.
     """
     if not stalled.any():
         return run

@@ -4,7 +4,7 @@ They are looked for before single edits, in the order of `_RECOGNISERS`. A node 
 
 | kind | how it is recognised |
 |---|---|
-| allocator | a step makes at least one call more on average that allocates or frees memory of the device |
+| allocator | on average, a step makes at least one more call that allocates or frees memory of the device |
 | zeroed | gradients are set to zero and then added to; in the base they are set to None |
 | repeated | the backward pass calls operators of the forward pass, which did not change: checkpointing |
 | larger, smaller | the same operators; kernels have other numbers of thread blocks, and times that follow them |
