@@ -124,7 +124,7 @@ def add(
 
 
 def _add(found: Candidates, history: History, by: str | None, rotate: bool, keep_all: bool) -> list[str]:
-    """Write the runs into the newest level. With `rotate`, its oldest runs make room, but those of the anchor stay."""
+    """Write the runs into the newest level. With `rotate`, its oldest runs are removed, but not the anchor's."""
     head = history.heads()[0]
     held = history.levels[head]
     room = RUNS_KEPT - len(held)
@@ -277,7 +277,7 @@ def _hashes(files: Iterable[SourceFile | StoredSource]) -> tuple[str, ...]:
 def _equal_run(stored: Sequence[StoredRun], run: Run) -> StoredRun:
     """Return the first stored run whose series have the same values in `run`, which may have many more series.
 
-    Raises Refused if there is none.
+    Raises Refused if no stored run is equal.
     """
     read = {series.key: series for series in run.series}
     for one in stored:

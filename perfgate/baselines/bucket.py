@@ -1,7 +1,7 @@
 """Baselines in an object store, reached through fsspec: `s3://bucket/baselines`, `gs://...`.
 
 There is no lock. A file is created only if it does not exist (S3: `If-None-Match`), so the second writer of a name gets
-an error. Two writers of runs do not need the same name: it contains the hash of the content. Two approvals at the same
+an error. Two writers of runs never need the same name, which contains a hash of the content. Two approvals at the same
 time leave two newest levels, as two branches do; a later approval replaces both.
 """
 
@@ -103,7 +103,7 @@ class BucketStore:
         """Create an object in one step. Raises OSError (FileExistsError if it exists) and UnsafeName."""
         key = self._key(path)
         self._listed.clear()
-        self._sizes.pop(path, None)  # that of the object before
+        self._sizes.pop(path, None)  # the size of the replaced object
         try:
             self._files.pipe_file(key, data, mode="overwrite" if replace else "create")
         except FileExistsError:

@@ -100,7 +100,7 @@ class Candidates(Struct, frozen=True):
         by: str | None = None,
         only: Collection[str] = (),
     ) -> list[str]:
-        """Store the runs in a level, at most the last ten; returns the lines to print. Raises Refused.
+        """Store the runs in a level, only the last ten of more; returns the lines to print. Raises Refused.
 
         `target`: `store`, or the folder of a proposal.
         `keep_all`: store the samples of every metric that has room, not only of those that a rule reads. `by`: the user
@@ -114,8 +114,9 @@ class Candidates(Struct, frozen=True):
         wanted = self.wanted(keep_all=keep_all, only=only)
         environment = self.environment
         if len(self.runs) > RUNS_KEPT:
-            few = f"of {len(self.runs)} the last {RUNS_KEPT} are stored"
-            lines.append(f"warning: a level keeps {RUNS_KEPT} runs: {few}")
+            lines.append(
+                f"warning: a level keeps {RUNS_KEPT} runs: of {len(self.runs)} the last {RUNS_KEPT} are stored"
+            )
         for number, run in enumerate(self.runs[-RUNS_KEPT:], 1):
             file, notes = self._file(run, level, by, wanted)
             data = STORED_RUN.encode(file)
@@ -185,15 +186,15 @@ class Candidates(Struct, frozen=True):
         return rows.put_into(file), lines
 
     def complete(self, stored: StoredRun, run: Run, *, keep_all: bool) -> str | None:
-        """Add the data of `run` to a stored run that lacks some; returns a line about it, or None if it lacks nothing.
+        """Add data of `run` to a stored run that lacks some; returns a line about it, or None if it lacks nothing.
 
-        `run` has the values of the stored run. All stored samples stay. Raises Refused if there is no room for more.
+        `run` has the same values as the stored run, which keeps all its samples. Raises Refused if there is no room.
         """
         file, at = stored.file, self.store.location(stored.path)
         before = {row.key for row in file.series}
         wanted = replace(self.wanted(keep_all=keep_all, only=file.level.adopts), head_bytes=head_bytes(file))
         is_named = wanted.is_named
-        try:  # stored samples count as named, so that they have room first
+        try:  # stored samples count as named, because named metrics get room first
             rows = contents(run, replace(wanted, is_named=lambda key: key in before or is_named(key)))
         except TooLarge as error:
             raise Refused(f"{at} cannot be completed: {error}", 1) from None
@@ -282,7 +283,7 @@ def read_measured(
 
 
 def unknown_gpu(runs: Sequence[Run], facts: Mapping[str, Fact], identity: Sequence[str]) -> list[str]:
-    """Return a warning if runs of a GPU are stored, and `identity` has the model of the GPU, which is not known.
+    """Return a warning if runs of a GPU are stored, and `identity` asks for the GPU's model, which is not known.
 
     A later check that knows its GPU would find no baseline, and end with exit 3.
     """

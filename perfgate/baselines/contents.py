@@ -7,7 +7,7 @@ enough room, without `keep_all`. The room is used in this order:
    represent the run (the slowest, the median and the fastest); if that is not enough, only summaries.
 2. The call tree of a trace: it gets smaller until it fits.
 3. The other metrics, the largest times first. They get the rest of USUAL_BYTES. If large named metrics and the call
-   tree leave nothing of that, they get the rest of MOST_BYTES. The file has the number of metrics that were left out.
+   tree already fill these, they get the rest of MOST_BYTES. The file has the number of metrics that were left out.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Rows(Struct, frozen=True, dict=True):
 
 
 class _Metric(Struct, frozen=True, dict=True):
-    """A metric with its labels, and four ways to store it, the longest first: its first four properties."""
+    """A metric with its labels. Its first four properties are ways to store it, the longest first."""
 
     key: Key
     #: The series of each rank.
@@ -109,7 +109,7 @@ class _Metric(Struct, frozen=True, dict=True):
     def speaking(self) -> _Rows:
         """The samples of the ranks that represent the run by the statistics of rules, and the statistics of others.
 
-        Such a rank is called a speaking one; an outline is one statistic of every rank.
+        The names here call such ranks `speaking`, and one statistic of every rank an `outline`.
         """
         longest = max(len(series.values) for series in self.members.values())
         if longest > KEEP_WHOLE or not self._sampled:
@@ -158,8 +158,8 @@ class _Metric(Struct, frozen=True, dict=True):
     def _without_samples(self, outlines: Sequence[str], whole: Collection[Member] = ()) -> _Rows:
         """The rows in which only the ranks of `whole`, and short series of speaking ranks, have samples.
 
-        `outlines` and the statistics of rules choose the speaking ranks here, which get every statistic. Other ranks
-        get only the statistics that choose.
+        The speaking ranks, which get every statistic, are chosen by `outlines` and by the statistics of rules. Other
+        ranks get only the statistics that are used for this choice.
         """
         values: dict[str, dict[Member, float]] = {}
         speaking = set(self._sampled)  # few ranks all represent the run
@@ -262,7 +262,7 @@ def _filled(
     """
     used = wanted.head_bytes + named + tree
     left = room = wanted.most_bytes - used
-    # if `used` is larger although `named` is small, the head of the file is very long: then no other metric is stored
+    # if `named` is small and `used` is larger than USUAL_BYTES, the head is very long: no other metric is stored
     if named < USUAL_BYTES // 2 or used <= USUAL_BYTES:
         room = min(left, USUAL_BYTES - used)
     ordered = _by_time(others)
@@ -289,7 +289,7 @@ def _by_time(metrics: Mapping[Key, _Metric]) -> list[Key]:
 
     Other units (calls, bytes) are sorted with the times of the same operator; without such times they come first.
     """
-    seconds = {key: metrics[key].seconds for key in sorted(metrics)}  # nan sorts alike in any order of the series
+    seconds = {key: metrics[key].seconds for key in sorted(metrics)}  # sorted: the result depends on it for nan
     operators = {key: key.metric.rpartition(".")[0] for key in metrics}  # the name without its last word
     longest: dict[str, float] = {}  # the largest time of each operator
     for key, time in seconds.items():

@@ -142,7 +142,7 @@ class History(Struct, frozen=True):
     def heads(self) -> list[str]:
         """Return the levels that no other level replaces, oldest first: one, or more if the history has forked.
 
-        None if there are no levels, or if these name each other as parents.
+        The list is empty if there are no levels, or if they name each other as parents.
         """
         levels = [self.level(name) for name in self.levels]
         replaced = {level.parent for level in levels} | {name for level in levels for name in level.settles}
@@ -198,8 +198,8 @@ class History(Struct, frozen=True):
 class _Anchored(Struct, frozen=True):
     """The anchors of all metrics as one level sees them; a level that changes none shares the value of its parent."""
 
-    #: By metric: its first runs in or after the level that is its anchor. An empty value: there is an anchor, but no
-    #: level since then had the metric. No value: as empty if `all_metrics`, and otherwise the metric has no anchor.
+    #: By metric: its first runs in or after the level that is its anchor; empty if no level since then had the metric.
+    #: A metric that is absent here has an anchor without runs if `all_metrics`, and otherwise no anchor.
     first: Mapping[str, Sequence[StoredRun]] = field(default_factory=dict)
     #: True if a level is the anchor of every metric, but for those whose anchor moved later.
     all_metrics: bool = False
@@ -215,11 +215,11 @@ class _Anchored(Struct, frozen=True):
             for metric in run.names:
                 by_metric.setdefault(metric, []).append(run)
         if level.anchor and not level.adopts:  # the anchor of every metric
-            newest = {name: found[:ANCHOR_RUNS] for name, found in by_metric.items()}
+            here = {name: found[:ANCHOR_RUNS] for name, found in by_metric.items()}
             names = frozenset(by_metric)
-            return _Anchored(newest, all_metrics=True, names=names, runs=_compared(newest, names))
+            return _Anchored(here, all_metrics=True, names=names, runs=_compared(here, names))
         first = dict(self.first)
-        if level.anchor:  # of the metrics that it adopts
+        if level.anchor:  # the anchor of only the metrics that it adopts
             first.update(dict.fromkeys(level.adopts, ()))
         # a metric gets its first runs here if it has an anchor, and no level since then had the metric
         other: Sequence[StoredRun] | None = () if self.all_metrics else None

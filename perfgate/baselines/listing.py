@@ -212,7 +212,7 @@ def verify(path: str) -> tuple[list[str], list[Problem]]:
 
 
 def _wrong_together(place: str, runs: Sequence[StoredRun]) -> Iterator[tuple[str, str]]:
-    """Yield the faults of the folder of an environment as (path, message), beside those of each file alone."""
+    """Yield what is wrong with the runs of an environment together, not with one file, as (path, message)."""
     names = [environment_name(run.head.identity) for run in runs]
     for run, name in zip(runs, names, strict=True):
         if name != names[0]:

@@ -131,9 +131,9 @@ def differences(stored: Identity, seen: Identity) -> list[str]:
 
 
 def newest_history(paths: Sequence[str], runs: int = NEWEST_RUNS) -> list[str]:
-    """Return the paths of files that have the newest `runs` runs or more, if the newest months have as many.
+    """Return the paths of files with at least the newest `runs` runs, or with fewer if the newest months have fewer.
 
-    They are that many files of one run each; if there are fewer, all of these and the files of the newest months. So
+    They are `runs` files of one run each; if there are fewer, all of these and the files of the newest months. So
     runs with a file of their own are taken to be newer than those in a file of a month.
     """
     # the name of a file of one run begins with its time

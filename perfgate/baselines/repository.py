@@ -185,7 +185,7 @@ def read_stored_runs(store: Store, suite: str, environment: str) -> tuple[list[S
     for path, data in each_file(store, paths, "run", problems):
         digest.update(f"{path}\0{len(data)}\0".encode() + data)
         outline = STORED_RUN.outline(data, RunOutline)
-        if outline is None:  # not as this program writes it: `decode` accepts it, or says what is wrong
+        if outline is None:  # another layout or damaged: `decode` reads it, or says what is wrong
             file, wrong = STORED_RUN.decode(str(store.location(path)), data)
             problems += wrong
             if file is not None:
@@ -248,8 +248,7 @@ def read_allowances(store: Store, suite: str) -> tuple[dict[str, AllowanceFile],
 def environments(store: Store, suite: str) -> tuple[list[str], list[Problem]]:
     """Return the environments of a suite with a stored run or prior, and a problem for each link in their place."""
     paths, problems = store.paths(suite)
-    # problems of `SUITE` itself and of the entries of its folder; those in deeper places are reported by the reader of
-    # the environment
+    # only problems of `SUITE` itself and of the entries of its folder: the reader of an environment reports deeper ones
     depth = len(str(store.location(suite)).split("/")) + 1
     refused = [problem for problem in problems if len(problem.at.file.split("/")) <= depth]
     return sorted({path.split("/")[1] for path in paths if kind_of(path) in ("run", "prior")}), refused

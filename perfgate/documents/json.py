@@ -126,7 +126,7 @@ class _Noted:
 def _parsed(document: JsonDocument, limits: Limits, noted: _Noted) -> JsonDocument:
     """Return a document with its data, or with the reason why it cannot be read."""
     text = document.text
-    brackets = text.count("{") + text.count("[")  # in C; those in strings are subtracted only if they matter
+    brackets = text.count("{") + text.count("[")  # a fast count; brackets in strings are left out only if they matter
     if brackets > limits.containers and sum(one[0] in "{[" for one in STRUCTURE.finditer(text)) > limits.containers:
         return _refused(document, limits.beyond("containers", "this document has more lists and objects"))
     # a call for each number would cost more than all else, so there is one only if a number may be huge

@@ -1,9 +1,8 @@
 """Strict YAML: plain data with the position of every value, without YAML's surprises.
 
 Anchors, aliases, merge keys, tags, several documents, non-string and duplicate keys are refused. Plain scalars follow
-JSON: `1e-3` is a number; `on`, `017`, `12:30` and `2026-01-01` are text. Only `~` and an empty value are read as YAML
-does: null. Depth is counted on the event stream, before anything is built, because deep nesting would crash YAML's C
-loader.
+JSON: `1e-3` is a number; `on`, `017`, `12:30` and `2026-01-01` are text. As in YAML, `~` and an empty value are null.
+Depth is counted on the event stream, before anything is built, because deep nesting would crash YAML's C loader.
 """
 
 from __future__ import annotations
@@ -141,7 +140,7 @@ class _Builder(Struct):
 
     def build(self) -> Any:
         data: Any = None
-        # `value` takes the events of a document from the same iterator, so this meets only what is between documents.
+        # `value` takes the events of a document from the same iterator, so this loop sees only the events between them.
         starts = (event for event in self.events if isinstance(event, yaml.DocumentStartEvent))
         for number, event in enumerate(starts):
             if number:
@@ -158,7 +157,7 @@ class _Builder(Struct):
         if len(self.document.values) >= self.limits.rule_values:
             self.refuse(self.limits.beyond("rule_values", "this rule file has more values"), event)
             raise _BeyondLimit
-        is_alias = isinstance(event, yaml.AliasEvent)  # the meaning of an alias is in other text
+        is_alias = isinstance(event, yaml.AliasEvent)  # an alias repeats a text from another place
         anchor = "aliases (*name)" if is_alias else "anchors (&name)" if event.anchor is not None else ""
         if refused := anchor or ("tags (!name)" if event.tag is not None else ""):
             self.refuse(f"{refused} are not used in rule files" + self.advice(event), event)

@@ -1,4 +1,4 @@
-"""What is probably wrong in a YAML file that cannot be parsed, from its lines and the place of the error."""
+"""Advice about a YAML file that cannot be parsed: its lines near the error show what is probably wrong."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FIELD_STARTS = re.compile(r""" *([^\s#'"{\[][^:#]*):(?:\s|$)""")
 
 
 def with_advice(cause: str, lines: Sequence[str], line: int, column: int) -> str:
-    """Return the cause of an error in plainer words, or with advice behind it. `line`, `column`: its place, from 1."""
+    """Return the cause of an error with advice, if there is any. `line`, `column`: the place of the error, from 1."""
     advice = _indentation_advice(lines[:line])
     return f"{advice} ({cause})" if advice else cause + _hint(lines, line, column)
 
@@ -60,7 +60,7 @@ def _hint(lines: Sequence[str], line: int, column: int) -> str:
 def _indentation_advice(lines: Sequence[str]) -> str:
     """Return advice if the last line begins a field or item in a column without others of its kind; or nothing.
 
-    A field below the text of an item has advice of its own.
+    There is other advice for a field below the text of an item.
     """
     *above, last = lines or [""]
     column, name = next(_starts(last), (0, ""))
@@ -103,6 +103,6 @@ def _starts(text: str) -> Iterator[_Start]:
 
 
 def misread_start(text: str) -> str:
-    """Return how YAML reads the first character of a sentence, and what to do about it; empty if it is text."""
+    """Return advice if YAML reads the first character of a sentence as more than text; else an empty string."""
     what = _MISREAD_STARTS.get(text[:1])
     return f"; YAML reads a leading {text[0]} as {what}: wrap the whole sentence in single quotes" if what else ""

@@ -284,7 +284,7 @@ def assign(panels: Sequence[EventPanel], groups: Sequence[EventGroup], commits: 
 
 
 def _give(moved: MovedSeries, panel: int, places: Sequence[float], groups: Sequence[EventGroup]) -> MovedSeries | None:
-    """Give a change point to the nearest event that has no nearer one of its series; return the one that it displaces.
+    """Give a change point to the nearest event in which no point of its series is as near; returns the displaced point.
 
     `panel`: the number of its environment. `places`: `at`, `low` and `high` of `EventGroup.away`.
     """

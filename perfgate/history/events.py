@@ -209,11 +209,11 @@ def _state_of(
 ) -> tuple[EventState, HistoryRun | None, ApprovedLevel | None]:  # fmt: skip
     """Return the state of an event, the run in which its old levels came back, and its approval.
 
-    The first of these that is true, for the changes for the worse (for all changes, if none is for the worse):
+    The state is the first of these that is true. Only changes for the worse count; if there are none, all changes do.
     `reverted`: all old levels came back, and a later commit reverts one of its range.
     `recovered`: all old levels came back, and the machine does not hide the event.
-    `approved`: all levels that stayed are approved; if all came back (the machine hides it), all levels are.
-    `open`: none of these.
+    `approved`: all levels that stayed are approved; if the machine hides the event, all its levels are approved.
+    `open`: otherwise.
     `runs`: those of the environment. `commits`: see `coordinates`.
     """
     changes = [one.change for one in _worse(moved)]
@@ -239,8 +239,8 @@ def _first_with_revert(
 
     Commits after `back` count only if the machine hides the event.
 
-    `back`: the run in which the old levels came back. The returned run is not measured before it; it is `back` itself
-    if `runs`, those of one environment, have no such run. The other parameters are those of `_state_of`.
+    `back`: the run in which the old levels came back. The returned run was not measured before it. If no run of the
+    environment has the revert since then, `back` is returned. The other parameters are those of `_state_of`.
     """
     bad = line.place(own.bad.commit) if line else None
     if line is None or bad is None:

@@ -19,7 +19,7 @@ from perfgate.core.run_history import COLUMNS, EnvironmentHistory, HistorySeries
 from perfgate.core.units import display_unit, format_value
 from perfgate.core.wording import one_line, without_bracket_commands, without_commands
 
-#: A text that a spreadsheet takes for a formula, also after apostrophes: the import takes one off each such text.
+#: A text that a spreadsheet takes for a formula, also after apostrophes: the import removes one apostrophe.
 _FORMULA = re.compile(r"'*[=+\-@]")
 #: For each better direction: the name of github-action-benchmark, and the end of the suite's name.
 _DIRECTIONS = (
@@ -205,7 +205,7 @@ FILES: dict[str, Callable[[LoadedHistory], bytes]] = {
 
 
 def send_to_mlflow(found: LoadedHistory, target: str) -> list[str]:
-    """Write an experiment for each suite and environment, with a run for each remembered run with numbers.
+    """Write an experiment for each suite and environment, with a run for each remembered run that has numbers.
 
     Returns the lines to print. `target`: a folder, `sqlite:///FILE` or the URL of a tracking server. Metrics are in
     base units; their names are those of series, with the letters that MLflow allows. A run that has the tag
@@ -295,5 +295,5 @@ def send_to_wandb(found: LoadedHistory, target: str) -> list[str]:
 
 
 SERVICES: dict[str, Callable[[LoadedHistory, str], list[str]]] = {"mlflow": send_to_mlflow, "wandb": send_to_wandb}
-#: What the package of a service prints if its server did not take everything; other packages raise an error.
+#: By service: the text that its package prints if the server did not take everything. Other packages raise an error.
 LOST = {"wandb": "not be synced"}

@@ -1,8 +1,8 @@
 """Judge remembered runs by a rule, and count its false alarms; from these, a quarantine of the rule is proposed.
 
 Within a level of a metric nothing changed, so a red verdict there is a false alarm. From the sixth run of a level on,
-each run is judged alone: against a limit, or against the runs before it, at most ten. Red runs in a row count
-as one alarm: they may be a real change that was taken back before it made a level.
+each run is judged alone: against a limit, or against at most ten runs before it. Red runs in a row count as
+one alarm: they may be a real change that was taken back before it made a level.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def _red_runs(
     rule: Rule, column: HistoryColumn, level: Sequence[RunMeasure], prior: tuple[float, float] | None
 ) -> list[bool]:
     """Return for each judged run of a level whether any clause of the rule is red."""
-    # exact work is not replayed, because a history has one number of a metric, not its counts on each rank; nor is a
-    # comparison with the anchor or with other ranks
+    # exact work is not replayed, because a history has one number of a metric, not its counts on each rank; comparisons
+    # with the anchor or with other ranks are not replayed, either
     replayed = [
         asks
         for asks in (clause.asks for clause in rule.clauses)

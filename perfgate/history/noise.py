@@ -216,8 +216,8 @@ def runs_since(
         if not len(rows) or values.min() <= 0:
             continue
         points = find_change_points(values, errors=errors)
-        # on the measured branch the judge counts blocks of ten from the first run that it gets: that after the change
-        # point, or without one the first since `time`. If that was not read, the blocks would move with each new run
+        # on the measured branch the judge counts blocks of ten from the first run that it gets. Without a change point
+        # that is the first run since `time`; if it was not read, the blocks would move with each new run
         if measured and is_cut and not points:
             continue
         first = points[-1].index if points else 0

@@ -41,10 +41,10 @@ class RunOrder(Struct, frozen=True):
 def order_of(runs: Sequence[HistoryRun], line: CommitLine | None) -> RunOrder:
     """Return the order of runs: by commit, then by time. Runs of commits that are not on the line are left out.
 
-    The order is by time alone without a repository, or if this has the commits of fewer than half of the runs (a
-    shallow clone).
+    The order is by time alone without a repository, or if the repository has the commits of fewer than half of the runs
+    (a shallow clone).
     """
-    by_time = _by_time(runs)
+    by_time = sorted(range(len(runs)), key=lambda i: (runs[i].time, runs[i].id))
     with_commit = [i for i in by_time if runs[i].commit]
     if line is None or not with_commit:
         return RunOrder(tuple(by_time))
@@ -53,18 +53,16 @@ def order_of(runs: Sequence[HistoryRun], line: CommitLine | None) -> RunOrder:
         count = len(with_commit) - len(placed)
         why = f"{line.ref} does not have the commits of {count} of {plural(len(with_commit), 'run')} here"
         return RunOrder(tuple(by_time), (f"ordered by time: {why} (fetch it with its history)",))
-    return _by_commits(runs, line, placed)
+    return _by_commits(runs, by_time, line, placed)
 
 
-def _by_time(runs: Sequence[HistoryRun]) -> list[int]:
-    return sorted(range(len(runs)), key=lambda i: (runs[i].time, runs[i].id))
-
-
-def _by_commits(runs: Sequence[HistoryRun], line: CommitLine, placed: Mapping[int, int]) -> RunOrder:
-    """Return the order of runs by commit, with notes; `placed` has the places on the line of the runs on it."""
+def _by_commits(
+    runs: Sequence[HistoryRun], by_time: Sequence[int], line: CommitLine, placed: Mapping[int, int]
+) -> RunOrder:
+    """Return the order of runs by commit, with notes. `placed`: by run, the place of its commit on the line."""
     known = sorted(placed, key=lambda i: (placed[i], runs[i].time, runs[i].id))
     notes = []
-    if others := [i for i in _by_time(runs) if runs[i].commit and i not in placed]:
+    if others := [i for i in by_time if runs[i].commit and i not in placed]:
         names = listed(list(dict.fromkeys(runs[i].label for i in others)))
         what = f"{plural(len(others), 'run')} of commits that are not on {line.ref}"
         notes.append(f"left out: {what} (rewritten, or of another branch): {names}")
@@ -75,7 +73,7 @@ def _by_commits(runs: Sequence[HistoryRun], line: CommitLine, placed: Mapping[in
         notes.append(f"{plural(late, 'run')} {verb} an earlier time than a run of an older commit: the commits decide")
     # a run without a commit is put before the first run with a later time; the last one is put first, because an
     # insertion moves only the places after it
-    for i in reversed([i for i in _by_time(runs) if not runs[i].commit]):
+    for i in reversed([i for i in by_time if not runs[i].commit]):
         known.insert(bisect_right(latest, runs[i].time), i)
     return RunOrder(tuple(known), tuple(notes))
 
@@ -180,7 +178,7 @@ def _changes(
 def _is_back(point: ChangePoint, later: ChangePoint, earlier: Sequence[ChangePoint]) -> bool:
     """Return whether the level after `later` is the level before `point` again, or an even older one beyond that.
 
-    In the levels 5, 10, 14, 5, both rises are back: 5 is the level before 10, and beyond 10 as seen from 14.
+    In the levels 5, 10, 14, 5, both rises are back: the last 5 is beyond 10, and an older level.
     `earlier`: the points before `point`.
     """
     if abs(later.after - point.before) <= _GONE * abs(point.after - point.before):

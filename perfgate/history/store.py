@@ -121,7 +121,7 @@ def short_commit(commit: str | None) -> str:
 
 
 def remembered_already(store: Store, record: HistoryRecord) -> dict[str, str]:
-    """Return the paths of the remembered runs of the same files, by short commit; without compacted months."""
+    """Return the paths of the remembered runs of the same files, by short commit. Compacted months are left out."""
     folder = f"{HISTORY}/{record.suite}/{environment_name(record.identity)}"
     names = ((path, path.removesuffix(".json").split("-")) for path in store.paths(folder)[0])  # TIME-COMMIT-ID
     return {name[-2]: path for path, name in names if name[-1] == record.run.id}

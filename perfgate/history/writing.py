@@ -94,7 +94,7 @@ def add_imported(store: WritableStore, records: Iterable[HistoryRecord]) -> list
 
 
 def compact(store: WritableStore, before: str | None = None) -> tuple[list[str], list[Problem]]:
-    """Write the runs of each month as one file, or a few, see MOST_NUMBERS, and remove their files.
+    """Write the runs of each month as one file (several if they have more than MOST_NUMBERS), and remove their files.
 
     Returns a line for each month in which files were replaced, and problems. Raises Refused.
 
@@ -241,7 +241,7 @@ def remember(options: CommandOptions, measured: Measured = _NOW_AND_HERE) -> lis
 
 
 def _is_known(store: Store, name: str, record: HistoryRecord) -> bool:
-    """Return whether a run has its own file in the history. Raises Refused if that is the file of another commit."""
+    """Return whether a run has its own file in the history. Raises Refused if the file has another commit or none."""
     known, own = remembered_already(store, record), short_commit(record.run.commit)
     same = {one for one in known if one.startswith(own) or own.startswith(one)}  # a user may name fewer digits
     if own != "none" and (others := sorted({*known} - same - {"none"})):  # `none` is an unknown commit

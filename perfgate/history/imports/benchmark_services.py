@@ -70,7 +70,7 @@ def _of_perf(
 def _numbers_of(
     document: JsonDocument, path: Path, line: Mapping[str, Any], faults: imported_runs.Faults
 ) -> Iterator[tuple[imported_runs.AboutRun, HistoryValue]]:
-    """Yield the numbers of one benchmark and measure with their runs."""
+    """Yield each number of one benchmark and measure, with its run."""
     branch, benchmark = (_field(line.get(part), "name") for part in ("branch", "benchmark"))
     measure = line.get("measure") or line.get("metric_kind")  # its name in older versions
     slug = _field(measure, "slug") or _field(measure, "name")
