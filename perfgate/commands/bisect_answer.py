@@ -174,7 +174,7 @@ def _words_if_not_reproduced(parts: AnswerParts) -> tuple[str, str]:
     result = parts.result
     differ = "do not differ"
     step = f"compare the machine, the data and the settings, or start from an earlier {parts.noun}"
-    if max(abs(result.low), abs(result.high)) > 2 * parts.tolerance:  # an answer excludes twice the tolerance
+    if max(abs(result.low), abs(result.high)) > 2 * parts.tolerance:  # twice the tolerance is not excluded
         differ = "may not differ"  # four times the runs halve the interval
         step = f"the runs are too noisy to exclude a change: repeat it with --max-runs {4 * result.runs}"
     both, tolerance = f"{parts.name(0)} and {parts.name(-1)}", format_change(parts.tolerance).lstrip("+")
@@ -264,7 +264,7 @@ def _options(parts: AnswerParts, begin: int, end: int, suffix: str) -> str:
 
 
 def _cause_notes(parts: AnswerParts, neighbours: Neighbours | None, causes: CauseReport | None) -> tuple[str, ...]:
-    """Return how many pairs of the two neighbours were measured for the cause, and that their traces show none."""
+    """Return how many pairs of the two neighbours were measured for the cause, and whether it is not clear."""
     if neighbours is None or causes is None:
         return ()
     both = f"{parts.name(neighbours.bad)} and {parts.name(neighbours.good)}, the one before it"

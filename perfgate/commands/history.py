@@ -191,7 +191,7 @@ def show(place: HistoryPlace, metric: str | None = None) -> LoadedHistory:
 
 
 def _no_metric(history: LoadedHistory, metric: str) -> str:
-    """Return the message about a metric that a history lacks, or that is in a damaged file."""
+    """Return the message about a metric that a history lacks, perhaps because a file is damaged."""
     known = sorted({name for one in history.environments for name in one.metrics})
     near = get_close_matches(metric, known, n=3, cutoff=0.5)
     commands = get_close_matches(metric, [*command.commands, *_PARTS], n=1, cutoff=0.7)  # or a misspelt command

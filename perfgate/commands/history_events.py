@@ -113,7 +113,7 @@ def _causes(
 ) -> tuple[str, ...]:
     """Return the causes in the stored runs on both sides of an event, from the first environment that shows any.
 
-    `stored_runs`: returns those of a suite and an environment.
+    `stored_runs`: returns the stored runs of a suite and an environment.
     """
     from perfgate.commands.report_details import causes_of
 

@@ -213,7 +213,7 @@ class TicketDesk:
         made = self._issues.send("POST", path, {"body": text}, Comment)
         if made is not None and self._is_last(path, text, before=made.id):
             self._issues.send("DELETE", f"issues/comments/{made.id}", None)
-        elif made is None and not self._is_last(path, text, before=None):  # GitHub did not say whether it did it
+        elif made is None and not self._is_last(path, text, before=None):  # GitHub did not answer, and has no comment
             self._issues.send("POST", path, {"body": text}, Comment)
 
     def _is_last(self, path: str, text: str, *, before: int | None) -> bool:

@@ -144,7 +144,7 @@ def _refuse_copies(runs: RepeatedRuns) -> None:
 def _chosen(
     first: FirstRuns, gate: FirstGate, choices: InitChoices, make_pairs: Callable[[], FirstPairs]
 ) -> tuple[FirstGate, Files]:
-    """Return a gate with its files: of pairs if the user chose them, or if stored runs see too little; else of runs."""
+    """Return a gate with its files: of pairs if the user chose them, or if they see more than poor stored runs."""
     stored = None if choices.paired else init_gate.gate_from_runs(first, gate, without_step=choices.without_step)
     if stored is not None and (choices.without_step or not _is_poor(stored[0])):
         return stored

@@ -74,7 +74,7 @@ def evidence_of(events: Iterable[HistoryEvent], line: CommitLine | None, ruleset
 
 
 def _metrics_by(changes: Iterable[EventChange], place: Callable[[EventChange], str]) -> list[tuple[str, list[str]]]:
-    """Return the names of the metrics of changes at each place, such as an environment; all in order."""
+    """Return the names of the metrics of changes at each place, such as an environment; both sorted."""
     metrics: dict[str, set[str]] = {}
     for change in changes:
         metrics.setdefault(place(change), set()).add(change.name.key.metric)

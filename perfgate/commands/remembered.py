@@ -62,7 +62,7 @@ def with_remembered(
     def is_judged(run: HistoryRun) -> bool:
         return run.id in ids or run.commit in commits
 
-    def is_measured(branch: str) -> bool:  # whether it has the measured commit
+    def is_measured(branch: str) -> bool:  # whether the branch has the measured commit
         return head is not None and _is_of(head, ref or branch)
 
     on_base, on_new = hosts_of(case)

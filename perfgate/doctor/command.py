@@ -34,7 +34,7 @@ from perfgate.rules.syntax.sentence import ChangeClause
 from perfgate.workspace.inputs import read_runs
 from perfgate.workspace.surroundings import today
 
-#: The number of every run but those of pairs: a program may choose its input by it, and all runs need the same.
+#: The number of every run, except in pairs: a program may choose its input by it, and all runs need the same.
 _NUMBER = 1
 #: The most rounds: more runs hardly improve the estimate of the noise.
 _MOST_ROUNDS = 12
@@ -164,7 +164,7 @@ def _one(
 
 
 def _values(runs: Sequence[Run], metric: str, labels: Mapping[str, str] | None, statistic: str | None) -> list[float]:
-    """Return the statistic of each run, the mean over its series (as of ranks); empty if a run lacks it."""
+    """Return the statistic of each run, the mean over its series (of ranks); empty if a run lacks it."""
     found = []
     for run in runs:
         wanted = (labels or {}).items()

@@ -39,7 +39,7 @@ _SM = 1
 
 
 def measure(probes: Sequence[Round], seconds: float, clock: Callable[[], float] = monotonic) -> dict[str, Figure]:
-    """Return the median of each figure over the rounds that fit into the time, or three. Raises errors of probes."""
+    """Return the median of each figure over the rounds that fit into the time, at least 3. Raises errors of probes."""
     found = defaultdict[str, list[Figure]](list)
     began, rounds = clock(), 0
     while rounds < _FEWEST or clock() - began < seconds * rounds / (rounds + 1):  # one more round of this length fits
