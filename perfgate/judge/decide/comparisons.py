@@ -43,8 +43,10 @@ def of_change(
     tolerance, at_worst = (margin.up if is_up else margin.down for margin in margins)
     if found.outcome != "fail" and not found.suspect:
         if promises:
-            holds = margins[1].includes(*bounds.not_excluded(margins[1]))
-            yield replace(_compared("excluded", bounds.green, at_worst, is_up=is_up), holds=holds)
+            excluded = _compared("excluded", bounds.green, at_worst, is_up=is_up)
+            # As `Bounds.not_excluded`: an estimate of no change would be green, too, or the gain is beyond the noise.
+            holds = excluded.holds and bounds.green.distance < max(abs(excluded.estimate), abs(at_worst))
+            yield replace(excluded, holds=holds)
         yield _compared("within", bounds.interval, tolerance, is_up=is_up)
         return
     if bounds.sharp is not None and bounds.is_sharp(tolerated):
