@@ -196,14 +196,12 @@ class _MappedFile:
         """Add the values of one series in one record: a single value, or samples. A series has one unit in a run."""
         base, per = unit
         known = run.columns.get(key)
-        if known is not None and (known.unit, known.per) != unit:  # such as 2 s after 1 ms: the number alone would lie
-            run.refuse(key, _other_unit(values[0].value), record.place(values[0].path))
-            return
+        is_other = known is not None and (known.unit, known.per) != unit  # 2 s after 1 ms: the number alone would lie
         is_samples = self.mapping.repeats == "samples" or len(values) > 1 or isinstance(values[0].value, list)
         for path, printed in flat(values):
             value, fault = self.measured(printed, unit)
-            if fault:
-                run.refuse(key, fault, record.place(path))
+            if fault or is_other:
+                run.refuse(key, fault or _other_unit(printed), record.place(path))
             elif is_samples:
                 run.sample(key, base, value, record.place(path), per=per, step=step)
             else:

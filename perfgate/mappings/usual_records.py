@@ -70,8 +70,8 @@ class Fingerprints:
             return
         own = dict(self._fields(record.data, ""))
         first = self._first.setdefault(identity, own)
-        for name in own.keys() & first.keys() - self._said if first is not own else ():
-            if fact_text(own[name]) != fact_text(first[name]):
+        for name in own if first is not own else ():
+            if name in first and name not in self._said and fact_text(own[name]) != fact_text(first[name]):
                 yield name, first[name], own[name]
 
     def _fields(self, data: Any, before: str, depth: int = 1) -> Iterator[tuple[str, Any]]:
