@@ -107,9 +107,10 @@ def _peak(text: str) -> float | None:
     """Return a finite rate above 0 in FLOP/s; None for another text."""
     number = NUMBER.match(text.strip())
     unit = UNITS.get(text.strip()[number.end() :].strip()) if number else None
-    if number is None or unit is None or unit.base != "FLOP/s" or not 0 < float(number[0]) < math.inf:
+    if number is None or unit is None or unit.base != "FLOP/s":
         return None
-    return float(number[0]) * unit.factor
+    rate = float(number[0]) * unit.factor
+    return rate if 0 < rate < math.inf else None
 
 
 def in_words(model: TrainedModel, names: Collection[str]) -> list[str]:

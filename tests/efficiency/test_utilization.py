@@ -315,6 +315,7 @@ WRONG = [
     ("  peak: 989\n", "peak must be text, not 989: write, for example, 989 TFLOP/s"),
     ("  peak: 989 TB/s\n", "peak '989 TB/s' is not a rate of one GPU: write `989 TFLOP/s`"),
     ("  peak: 1e999 TFLOP/s\n", "peak '1e999 TFLOP/s' is not a rate of one GPU: write `989 TFLOP/s`"),
+    ("  peak: 1e300 TFLOP/s\n", "peak '1e300 TFLOP/s' is not a rate of one GPU: write `989 TFLOP/s`"),
     ("  dtype: bf16\n  layers: 2\n", "`model` lacks heads, head_dim, sequence_length"),
     ("  dtype: bf16\n  tokens_per_step: 2\n", "`model` lacks parameters"),
     ("  dtype: bf16\n  parameters: -1\n", "must be over 0"),
