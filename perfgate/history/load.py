@@ -19,7 +19,7 @@ from perfgate.core.remembered_runs import CommitLine, CommitNote, HistoryRun, Se
 from perfgate.core.run_history import ApprovedLevel, EnvironmentHistory, HistorySeries, LoadedHistory
 from perfgate.core.wording import synonyms
 from perfgate.history.series import order_of, series_of
-from perfgate.history.store import HistoryColumn, StoredHistory, places, read
+from perfgate.history.store import HistoryColumn, StoredHistory, listed, places, read
 from perfgate.rules.syntax.sentence import glob_matches
 from perfgate.workspace.options import Refused
 from perfgate.workspace.surroundings import git
@@ -143,7 +143,7 @@ def approvals(store: Store, suite: str, environment: str) -> tuple[ApprovedLevel
     Each level is read from its first run, and left out if this cannot be read. `perfgate baseline verify` finds files
     that were altered.
     """
-    paths, _ = store.paths(f"{suite}/{environment}")
+    paths, _ = listed(store, f"{suite}/{environment}")
     firsts: dict[str, str] = {}
     for path in paths:  # SUITE/ENVIRONMENT/LEVEL/RUN.json
         if kind_of(path) == "run":

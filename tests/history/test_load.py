@@ -147,6 +147,14 @@ def test_each_problem_is_said_once(git: Git) -> None:
     assert [str(one.at) for one in problems] == [f"baselines/{path}"]
 
 
+def test_a_folder_with_another_name_is_no_environment(folder: Path) -> None:
+    store = filled(folder, [1.0])
+    stray = folder / "baselines/_history/gate/an old copy/2026-01/20260101T000000Z-none-0.json"
+    stray.parent.mkdir(parents=True)
+    stray.write_text("{}")
+    assert [len(one.runs) for one in load(store).environments if one.runs] == [1]
+
+
 REFS = [
     # the branches of the runs, the branch asked for, the refs that are tried
     (["main", "main", "fix"], None, ["refs/remotes/origin/main", "main", "HEAD"]),

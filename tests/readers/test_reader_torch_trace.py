@@ -397,6 +397,8 @@ def test_inspect_shows_no_warm_up_of_a_trace(perfgate, folder):
         ("threading.py(953): run", False),
         ("asyncio/events.py(80): _run", False),
         ("/usr/lib/python3.10/asyncio/events.py(80): _run", False),
+        ("/usr/lib64/python3.9/json/decoder.py(3): f", False),
+        ("C:\\Python311\\Lib\\asyncio\\events.py(80): _run", False),
         ("models/profile/run.py(3): f", True),
         ("/workspace/code/train.py(3): f", True),
     ],

@@ -32,7 +32,7 @@ _BLANKS = re.compile(rb"[ \t\n\r]*")
 #: The blocks of the file that are taken together, and the bytes of a list that are decoded at once.
 _BLOCKS = 8
 _PIECE = 1 << 20
-#: The bytes of the longest odd item, such as a text, and the least bytes of memory that an item that is left counts as.
+#: The bytes of the longest odd item, such as a text, and the least bytes of memory that are counted for such an item.
 _ODD_BYTES = 1 << 16
 _ODD_COSTS = 64
 #: The negative values of a list that are left in the document: no more are shown.
@@ -99,8 +99,8 @@ class NumberList:
 
     def __init__(self, spool: Spool) -> None:
         self.spool, self.start, self.stop = spool, spool.size, spool.size
-        #: The indices of the items that are left in the document; and those among them of the odd items. Every other
-        #: item of `left` is a negative number, which the spool has, too.
+        #: The indices of all items that are left in the document, and of the odd items alone. The other items that are
+        #: left are negative numbers, which the spool has, too.
         self.left: list[int] = []
         self.odd: list[int] = []
         self.has_negative = False

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from perfgate.core.wording import WHOLE_TIME
 from perfgate.readers.kit import Format, InputFile, Key, Run, in_base, load_json, mapping
 from perfgate.readers.recorded import INCOMPLETE, RecordedRun, SeriesForm, is_possible, per_base, unit_of
 from perfgate.readers.recorded.run_times import add_run_times
@@ -39,8 +38,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for column in run.columns.values():
         if not any(column.steps):  # `_piece` gives step 0 to values without steps
             del column.steps[:]
-    if any(key.metric == WHOLE_TIME for key in run.finished):
-        add_run_times(run)
+    add_run_times(run)
     return (run.run(),)
 
 

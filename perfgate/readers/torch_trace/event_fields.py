@@ -255,6 +255,8 @@ def uses_plugin_tensor_cores(name: str) -> bool:
 #: Libraries. If one of their functions is slow, the line of the program that calls it is of more use.
 _LIBRARIES = frozenset(("torch", "torchvision", "torchaudio", "numpy", "triton", "site-packages"))
 _FUNCTION = re.compile(r"(.{1,500})\((\d+)\): .+", re.DOTALL)
+#: The folder of Python's library in a whole path, of Linux or Windows.
+_OF_PYTHON = re.compile(r"/lib(?:64)?/python3\.|/python\d*/lib/", re.IGNORECASE)
 
 
 @cache
@@ -273,5 +275,5 @@ def is_own_function(name: object) -> bool:
     path = re.sub(r"\\+", "/", match[1]).strip("/")
     parts = path.split("/")
     # a folder further down may have the name of a module of Python: `train/profile/run.py`
-    is_standard = _is_standard(parts[0]) or "/lib/python3." in f"/{path}"
+    is_standard = _is_standard(parts[0]) or _OF_PYTHON.search(f"/{path}")
     return not is_standard and _LIBRARIES.isdisjoint(parts[:-1]) and parts[0][:1] != "<"
