@@ -235,22 +235,19 @@ def _stored(evidence: Evidence) -> MeasuredSide | None:
     """Return the baseline's runs of the metric, measured as the new ones; None if they lack it or its statistic.
 
     In a comparison with the anchor, too, the amounts of the new runs are compared with these runs, so a difference that
-    was approved after the anchor gives no doubt.
+    was approved after the anchor gives no doubt. There, a missing statistic raises NotAvailable.
     """
-    subject = evidence.subject
+    subject, is_each = evidence.subject, evidence.rank == "each"
     kept: list[tuple[Members, RunView]] = []
     for ranks, view in zip(subject.base, subject.base_views, strict=True):
-        members = ranks
-        if evidence.rank == "each":
-            members = {evidence.member: ranks[evidence.member]} if evidence.member in ranks else {}
+        members = {one: series for one, series in ranks.items() if one == evidence.member} if is_each else ranks
         if members:
             kept.append((members, view))
     try:
         return evidence.measured([members for members, _ in kept], [view for _, view in kept]) if kept else None
     except NotAvailable:
-        asks = evidence.clause.asks
-        if isinstance(asks, ChangeClause) and asks.reference == "anchor":  # these runs are compared with it, too
-            raise
+        if isinstance(evidence.clause.asks, ChangeClause) and evidence.clause.asks.reference == "anchor":
+            raise  # these runs are compared with the anchor, too
         return None
 
 
