@@ -52,7 +52,7 @@ class Model(Struct, frozen=True):
 
     `positions` is their number n, and `tolerance` the smallest relative change that matters. `s0` is the relative
     standard deviation between runs, with `d0` degrees of freedom. With `paired`, measurements are ratios to position 0,
-    so they have no drift, and as level only the effect of the order.
+    so they have no drift, and their level is only the effect of the order.
     """
 
     positions: int
@@ -97,7 +97,7 @@ def stored_ends(values: dict[int, list[float]]) -> StoredEnds:
     )
     squares = sum(len(ones) * pvariance(ones) for ones in logs.values() if ones)  # exactly 0 if all are equal
     freedom = sum(len(ones) - 1 for ones in logs.values() if ones)
-    # `_FEWEST_RUNS` runs of one end have one degree of freedom less; both ends together need as many
+    # both ends together need the degrees of freedom of `_FEWEST_RUNS` runs of one end: one less than the runs
     is_known = freedom + 1 >= _FEWEST_RUNS and squares > 0
     return StoredEnds(levels, (math.sqrt(squares / freedom), min(freedom, _MOST_FREEDOM)) if is_known else None)
 

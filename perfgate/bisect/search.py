@@ -34,7 +34,8 @@ _THERE = 0.6
 #: A change is found if it is the largest one with this probability. To show which of two changes of similar size is
 #: larger would need many more runs, and both are answers.
 _LARGEST = 0.9
-#: The noise is known from these degrees of freedom on; with fewer, the answer and the one before it need these runs.
+#: With at least these degrees of freedom the noise is known. With fewer, the answer and the position before it are
+#: measured this many times.
 _KNOWN, _VERIFIED = 14.0, 2
 #: The logarithm of the largest relative change that is shown: more may be too large for a number.
 _LARGEST_LOG = 700.0

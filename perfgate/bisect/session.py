@@ -46,7 +46,7 @@ class StoredMeasurement(Struct, frozen=True):
     log_value: float = 0.0
     within: float = 0.0
     skipped: str | None = None
-    #: For a pair: the position beside this one. The search uses only those beside 0; the others show the cause.
+    #: For a pair: the position beside this one. The search uses only pairs with position 0; the others show the cause.
     beside: int = 0
     #: The number of starts of the command since the measurement before: 2 for a pair, 0 for a failed build.
     started: int = 1

@@ -42,7 +42,7 @@ def _parts(names: re.Pattern[str], base: Sequence[Run], new: Sequence[Run]) -> l
 
 
 def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, float]:
-    """Return the time per step of each series with such a name: the mean of ranks, then of runs, that have it."""
+    """Return the time in s per step of each series with such a name: the mean over its ranks, then over its runs."""
     found: dict[Key, list[float]] = {}
     for run in runs:
         ranks: dict[Key, list[float]] = {}
@@ -54,7 +54,7 @@ def _time_a_step(names: re.Pattern[str], runs: Sequence[Run]) -> Mapping[Key, fl
 
 
 def _times_of_ranks(names: re.Pattern[str], run: Run) -> Iterator[tuple[Key, float]]:
-    """Yield the time per step of each series with such a name, for each rank.
+    """Yield the time in s per step of each series with such a name, for each rank.
 
     A rank without `step.time` counts as one step. Outlines are metrics that were read without their values.
     """

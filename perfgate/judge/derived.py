@@ -26,7 +26,7 @@ WARMUP_METRICS = (STEPS, TIME)
 
 
 class WarmUpCost(Struct, frozen=True):
-    """The warm-up of one run: its steps, and their time in seconds; None for metrics that are no times."""
+    """The warm-up of one run: its steps, and their time in seconds; None if the metric is not a time."""
 
     steps: int
     seconds: float | None
@@ -57,7 +57,7 @@ def warmup_series(metric: str, series: Iterable[Series]) -> Iterator[Series]:
 
 
 SeriesByLabels = dict[tuple[tuple[str, str], ...], Series]
-#: The units of products, such as a rate times a time, and of ratios, such as bytes by a time, by those of both sides.
+#: The unit of a product (a rate times a time) and of a ratio (bytes per time), by the units of both sides.
 _PRODUCTS = {("1/s", "s"): "1", ("B/s", "s"): "B", ("FLOP/s", "s"): "FLOP", ("W", "s"): "J", ("1/J", "J"): "1"}
 _RATIOS = {
     ("1", "s"): "1/s",

@@ -64,7 +64,7 @@ class Case(Struct, frozen=True):
 
 #: The ends of the names of metrics that are shares of the hardware's possible speed: higher is better.
 _HIGHER_IS_BETTER = ("utilization", "efficiency", "occupancy", "overlap", "tensor_core_share", "mfu", "hfu", "goodput")
-#: The statistics of which less is better, whatever the metric.
+#: The statistics that measure spread: less is better, whatever the metric.
 _SPREADS = ("stddev", "cv")
 KnownOfSeries = TypeVar("KnownOfSeries", HostDifference, RememberedRuns)
 

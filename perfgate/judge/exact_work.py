@@ -114,7 +114,7 @@ def _would_be_seen(metric: str, member: Member, view: RunView) -> bool:
 
 
 def _allowed(evidence: Evidence, metric: str) -> float:
-    """Return how much more of a count allowances of the measured commit accept, as a share. `work` is all counts."""
+    """Return the share by which the allowances of the measured commit let a count grow; `work` means all counts."""
     case = evidence.case
     found = [one for one in case.baseline.allowances if one.metric == "work" or glob_matches(one.metric, metric)]
     return max((one.up_to for one in found if case.today <= one.expires), default=0.0)
@@ -139,7 +139,7 @@ _LESS = 0.01
 
 
 def less_work(evidence: Evidence) -> tuple[str, float] | None:
-    """Return the first of `_WITNESSES` that both sides have, and the share by which it shrank; None up to 1 %."""
+    """Return the first of `_WITNESSES` that both sides have, and the share by which it shrank; None if at most 1 %."""
     for metric in _WITNESSES:
         base, new = (
             [float(np.mean(values)) for view in side for values in _witnessed(view, metric)]

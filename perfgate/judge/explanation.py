@@ -49,7 +49,7 @@ _INSIDE = {"step.kernel": "kernel.", "step.communication": "collective."}
 def explained_by(evidence: Evidence, question: ChangeQuestion, result: ChangeResult) -> tuple[Share, ...]:
     """Return the parts that explain a change for the worse, largest first, at most MOST_PARTS.
 
-    Only parts whose change is beyond noise at the rule's confidence are named. Then the parts of the largest one come.
+    Only parts with a change beyond noise, at the rule's confidence, are named. The parts of the largest part follow.
     """
     if evidence.unit not in _ADDITIVE:
         return ()

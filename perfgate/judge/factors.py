@@ -22,7 +22,8 @@ def with_attributions(report: Report, mixed: Mapping[Mixed, Report], most: int) 
     """Return the report with the effects of code and environment beside each comparison with the base.
 
     `report`: the judged pairs of old and new. `mixed`: the judged pairs of the same bases with `new-code` (in the old
-    environment) and with `new-environment` (with the old code); one may be missing. `most`: the planned repetitions.
+    environment) and with `new-environment` (with the old code); one may be missing. `most`: the planned number of
+    repetitions.
     """
     known = {cell: dict(zip(verdict_ids(one.verdicts), one.verdicts, strict=True)) for cell, one in mixed.items()}
     found = []
@@ -40,7 +41,7 @@ def _values(verdict: Verdict, side: str) -> list[float | None]:
 def attribution(verdict: Verdict, values: Mapping[str, Sequence[float | None]], most: int) -> Attribution | None:
     """Return the effects of both factors; None without a judged change, or for too few values.
 
-    `values`: the values of the metric, by cell (`stats.two_factors`) and repetition. `most`: the planned repetitions.
+    `values`: those of the metric, by cell (`stats.two_factors`) and repetition. `most`: as in `with_attributions`.
     """
     logs = {cell: [math.log(one) for one in row if one is not None and one > 0] for cell, row in values.items()}
     # One length: each repetition has, in each cell, a value with a logarithm.

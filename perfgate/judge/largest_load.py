@@ -2,8 +2,8 @@
 
 The loads of a run are series that differ in one condition. A load counts if it and every smaller measured load keep all
 limits, so that one lucky load beyond a slow one is not the answer. The number is 0 if no load keeps them; a metric such
-as a time has then no number. A load that is not a finite number, such as the rate `inf`, does not count
-in a sweep. A metric needs two finite loads for that: otherwise each load, `inf` too, is a sweep by itself.
+as a time has then no number. In a sweep, which has at least two finite loads, a load such as the rate `inf` does not
+count. In a run without two finite loads, each load is a sweep by itself, `inf` too.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def single_number(series: Series, statistic: str) -> float:
     return float(printed[name])
 
 
-#: Percentiles with a name of their own, which aggregates and summaries have.
+#: Percentiles that have another name in aggregates and summaries.
 _ALIASES = {"p50": "median", "p0": "min", "p100": "max"}
 
 

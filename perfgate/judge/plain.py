@@ -1,4 +1,4 @@
-"""The judge for plain numbers: `judge_change` and `judge_limit` decide as `perfgate check` does on what they see."""
+"""The judge for plain numbers: `judge_change` and `judge_limit` decide as `perfgate check` would from numbers alone."""
 
 from __future__ import annotations
 
@@ -161,7 +161,8 @@ def judge_limit(
     comparator
         `under` or `at most` for an upper bound, `over` or `at least` for a lower one.
     confidence
-        The confidence of the one-sided interval, between .5 and 1. That of one run has no noise between runs.
+        The confidence of the one-sided interval, between .5 and 1. The interval of one run does not include the noise
+        between runs.
     warmup
         `auto`, or the number of values to drop at the start of each run. `auto` drops nothing for `max`, `total` and
         `count`, which are facts about the whole run.

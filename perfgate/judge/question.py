@@ -25,8 +25,8 @@ from perfgate.stats.steady import SteadyRun
 class MeasuredSide(Struct, frozen=True):
     """The runs of one side, each represented by the rank that the rule chooses, and measured by its statistic.
 
-    Each field has one item for each run: the whole run, the rank (member), its series, and the statistic of that. Only
-    `views` is empty if just the statistics are needed.
+    Each field has one item for each run: the whole run, the rank (member), its series, and the statistic of that.
+    `views` may be empty where the whole runs are not needed.
     """
 
     views: tuple[RunView, ...]
@@ -52,9 +52,8 @@ class MachineDifference(Struct, frozen=True):
 class Exceptions(Struct, frozen=True):
     """Settings of the rule that replace an outcome: an improvement fails, a failure is expected, a quarantine.
 
-    An answer is open if it is undecided, and nothing suggests that the runs are worse (a suspicion). `on_open` replaces
-    it: `warn` by a pass, `fail` by a failure;
-    `error` leaves it undecided. None is `warn`, or for a change of a percentile with too few values beyond it `error`.
+    An open answer is undecided without a suspicion. `on_open` replaces it: `warn` by a pass, `fail` by a failure;
+    `error` leaves it undecided. None is `warn`, or for a percentile with too few values beyond it to compare, `error`.
     `warn` counts as `error` if the data do not exclude `at_worst`.
     """
 
@@ -96,8 +95,8 @@ class ChangeQuestion(Struct, frozen=True):
     base: MeasuredSide
     new: MeasuredSide
     reference: Literal["baseline", "anchor"] = "baseline"
-    #: The new runs alone, for a comparison with the anchor: there, `new` has the latest stored runs, too. They may hide
-    #: that the new ones are beyond the anchor.
+    #: The new runs alone, for a comparison with the anchor: there, `new` has the latest stored runs, too, which may
+    #: hide that the new ones are beyond the anchor.
     alone: tuple[RunMeasure, ...] = ()
     #: New / base of each pair if the runs were made in pairs.
     ratios: tuple[RunMeasure, ...] | None = None

@@ -59,9 +59,9 @@ def with_outcome(report: Report, at_least: int = 0) -> Report:
     """Return the report with the outcome and the exit code that its verdicts and problems give.
 
     Every error-level problem is exit code 3. So is a report without a judged verdict: all were skipped by `when`,
-    `--only` or `expect_fail`; only identical files of `compare` need none. Exit code 3 is `undecided` if only undecided
-    verdicts are its reason, and else `error`; 0 is `skipped` if every verdict is. `at_least` is an exit code that is
-    known already.
+    `--only` or `expect_fail`. Only `compare` of identical files needs no judged verdict. Exit code 3 is `undecided` if
+    only undecided verdicts are its reason, and else `error`; 0 is `skipped` if every verdict is. `at_least` is an exit
+    code that is known already.
     """
     codes = [at_least, *(verdict.exit_code for verdict in report.verdicts)]
     if any(problem.severity == "error" for problem in report.problems):

@@ -202,7 +202,7 @@ def _subjects_of(name: str, expression: Expression, runs: JudgedRuns) -> list[Su
         return [Subject(Key(name), expression, nobody, new_views=runs.new, trouble=str(error), lacking=lacking)]
     measured, known = ({key for members, _ in side for key in members} for side in (new, base))
     stored_as: Mapping[Key, Key] = {}
-    if known and not measured <= known:  # otherwise no new metric is stored only under other conditions
+    if known and not measured <= known:  # a new key is not stored: it may be stored under other conditions
         stored_as, replaced = other_conditions(measured, known, runs.conditions)
         known -= replaced  # the baseline's series under other conditions; the error names them
     keys = measured | known

@@ -153,7 +153,7 @@ class ChangeTerms(Struct, frozen=True, kw_only=True):
         """Return the margin of `at_worst`, which green excludes: at least the tolerance; a fall is less than 100 %."""
         tolerance = self.applied_tolerance(base_value)
         found = max(_relative(*self.widened, base_value), tolerance)
-        # If lower may be worse, no fall of 100 % or more can be excluded: then half the way from the tolerance to it.
+        # No fall of 100 % or more can be excluded: then `at_worst` is half the way from the tolerance to 100 %.
         fits = self.worse == "up" or found < 1
         return Margin.of_ratio(found if fits else (1 + min(tolerance, 1)) / 2, self.worse)
 

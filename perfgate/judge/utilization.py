@@ -51,8 +51,8 @@ def with_utilization(runs: Sequence[Run], model: TrainedModel, facts: Mapping[st
     """Return the runs with `mfu` and `hfu`, as far as the metrics of a run give them.
 
     A run has neither, and a problem that says why, if the peak or the number of GPUs is unknown, if it lacks these
-    metrics, or if the median of a share is above 1, which only a mistake explains.
-    An aggregate without a mean gives none, and no problem.
+    metrics, or if the median of a share is above 1, which only a mistake explains. A run whose aggregate has no mean
+    has no share and no problem.
 
     `facts`: those of the check, `--env` included: `gpu`, `world_size`, `gpu_count`.
     """
@@ -144,7 +144,7 @@ def _gpus(model: TrainedModel, facts: Mapping[str, Fact]) -> int:
     if not known:
         raise _CannotCompute("the number of GPUs is unknown; write `gpus: 8` in `model` of the rule file")
     processes, visible = known[0], known[-1]  # the same number if only one fact is known
-    if processes < visible:  # more processes than visible GPUs run on several hosts
+    if processes < visible:  # with more processes than visible GPUs, the job has several hosts
         why = f"the run has {processes} processes and sees {visible} GPUs, so it is unclear how many work"
         raise _CannotCompute(f"{why}; write `gpus: {processes}` (or {visible}) in `model` of the rule file")
     return processes

@@ -44,7 +44,7 @@ COMPUTED = {
     "goodput": _GIVE_TIMES,
     **dict.fromkeys(sorted(TIMES_OF_RUN), _GIVE_TIMES),
 }
-#: Parts of the time of a run that are missing in some logs that have the other parts: what takes it, and its metric.
+#: The parts of the time of a run that some logs do not have beside the other parts: the activity, and its metric.
 _UNTOLD = {
     "time.checkpoint": ("saving checkpoints", "checkpoint_time"),
     "time.evaluation": ("evaluation", "evaluation_time"),
@@ -199,7 +199,7 @@ def _error(reason: str, message: str, next_step: str) -> NotJudged:
 def _obstacle(rule: Rule, case: Case) -> NotJudged | None:
     """Return why `when` or a throttled GPU prevents a judgement, or None.
 
-    The first condition that does not hold decides; that of an unknown fact is an error.
+    The first condition that does not hold decides. A condition about an unknown fact does not hold, and is an error.
     """
     for condition in rule.when:
         holds, value = condition.holds(case.facts), case.facts.get(condition.fact)

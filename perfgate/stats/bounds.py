@@ -89,7 +89,7 @@ def quantile_limit(
     # Both bounds grow with the bad count: bisection finds the first count that fails, and the first that does not pass.
     fails = bisect_left(range(n + 1), True, key=lambda c: _is_more(c, n, n_effective, allowed, confidence))
     unsure = bisect_left(range(n + 1), True, key=lambda c: not _is_less(c, n, n_effective, allowed, confidence))
-    # A bound below `low` is broken: `fails` values or more are bad. One beyond `high` is kept: under `unsure` are.
+    # A bound below `low` fails: at least `fails` values are bad. One beyond `high` passes: fewer than `unsure` are bad.
     low = float(ordered[n - fails]) if fails <= n else None
     high = float(ordered[n - unsure]) if unsure > 0 else None
     # The bad values in units of the effective sample size; if all are bad, exactly that size, without rounding.

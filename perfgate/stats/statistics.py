@@ -216,8 +216,8 @@ _LARGEST_LOG_VARIANCE = 1e100
 class RunMeasure(Struct, frozen=True):
     """One statistic of a run.
 
-    * `value`: in the unit of the values; None if no value is left after warm-up, or one of them or
-      the statistic is not a finite number.
+    * `value`: in the unit of the values; None if no value is left after warm-up, or if a value or the statistic is not
+      a finite number.
     * `n`: the number of values after warm-up.
     * `n_effective`: their effective sample size; None for a run that is a single number.
     * `within_variance`: the variance of the logarithm of the value as estimated within the run, clock resolution

@@ -271,7 +271,7 @@ def prior_of(prior: tuple[float, float], margin: Margin) -> tuple[float, float]:
 
 
 def _level_of_no_change(look: _Look, rate: float, df: float) -> float:
-    """Return the p-value with which red excludes "no change"; all looks share one rate, so `df` is of the last."""
+    """Return the p-value with which red excludes "no change"; `df` is that of the last look, as all share one rate."""
     return look.level(rate * min(_MOST_RED, _RED_RATE / max(df - 1, 1)), _RED_SPENDING)
 
 

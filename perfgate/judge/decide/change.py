@@ -46,7 +46,8 @@ def weigh(question: ChangeQuestion) -> ChangeResult:
     judged = judge_runs(question.base.measures, question.new.measures, question.terms, question.ratios)
     if len(question.alone) > 1 and judged.outcome in ("pass", "undecided"):
         # `new` are the latest five runs, stored and new; `alone` are the new ones: they may be beyond the anchor first.
-        # One run is not judged alone: of many, some are beyond by chance. Looks promise `at_worst`, an anchor does not.
+        # One run is not judged alone: of many, some are beyond by chance. No comparison with the anchor promises to
+        # exclude `at_worst`.
         terms = replace(question.terms, looks=tuple(range(1, LOOKS + 1)))
         alone = judge_runs(question.base.measures, question.alone, terms)
         judged = replace(alone, at_worst=None, not_excluded=None) if alone.outcome == "fail" else judged
@@ -279,7 +280,7 @@ def _pooled(question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms) 
 def _pooled_until_red(
     question: ChangeQuestion, judged: ChangeResult, terms: ChangeTerms, known: RememberedRuns, runs: list[RunMeasure]
 ) -> ChangeResult:
-    """Return an undecided answer as red if the remembered and the new runs together are.
+    """Return the answer, or if it is undecided and the remembered and new runs together are red, the answer of these.
 
     `runs` are the remembered ones since the baseline, or since the last change point. Each block of ten is one plan of
     ten looks, which share the error rate of one plan, so many merges raise few false alarms

@@ -93,7 +93,7 @@ def _relation(base: Sequence[FloatArray], new: FloatArray) -> Relation:
 def _change(reference: FloatArray, run: FloatArray) -> FloatArray:
     """Return the difference of each step of a run from the reference, in the order of steps that fits best.
 
-    They are in the order of the run's steps, or of its sorted counts if both sides have the same number of steps.
+    The differences are in the order of the run's steps, or of its sorted counts if both sides have equally many steps.
     """
     if len(reference) == len(run):
         return np.asarray(np.sort(run) - np.sort(reference))
@@ -134,7 +134,8 @@ def _judged_by_mean(count: WorkCount) -> ChangeResult:
 def _exact_difference(count: WorkCount, sign: int) -> WorkDifference:
     """Return the mean counts of both sides; if these hide the change, the counts of the step that changed most.
 
-    `sign` is 1 for a count that grew and -1 for one that shrank. Other steps, or a part of a pattern, may hide that.
+    `sign` is 1 for a count that grew and -1 for one that shrank. The means hide that if other steps changed the other
+    way, or if the run ends within its pattern of steps.
     """
     found = _difference(count)
     if sign * (found.new - found.base) > 0:

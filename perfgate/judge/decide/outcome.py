@@ -28,7 +28,7 @@ from perfgate.stats.margin import Margin
 
 #: With this many new runs a suspicion about one of many metrics is a failure.
 RUNS_TO_CONFIRM = 3
-#: The metrics of a glob are corrected for multiple comparisons if they are more, or the tolerance is below NARROW.
+#: More metrics of a glob than this are corrected for multiple comparisons; fewer only if the tolerance is below NARROW.
 MOST_UNCORRECTED = 10
 NARROW = 0.03
 
@@ -135,7 +135,7 @@ def _by_chance(questions: Sequence[Question], weighed: Sequence[Result]) -> list
 
 
 def _p_values(questions: Sequence[Question], weighed: Sequence[Result]) -> Iterator[tuple[int, float]]:
-    """Yield the p-value of each change that is one of many, with its index; none for one that was not measured."""
+    """Yield the index and the p-value of each change that is one of many, except of those that were not measured."""
     for i, (question, found) in enumerate(zip(questions, weighed, strict=True)):
         if isinstance(question, ChangeQuestion) and isinstance(found, ChangeResult) and question.is_one_of_many:
             p = p_beyond(found, question.terms)

@@ -51,9 +51,7 @@ class _Start(Struct, frozen=True):
 
 
 def start_doubts(new: Sequence[Members], base: Sequence[Members], method: Method, *, hides: bool) -> Iterator[Doubt]:
-    """Yield the doubts about the start of the new runs; none for `max`, `total` and `count` under `auto`.
-
-    These drop no values.
+    """Yield the doubts about the start of the new runs; under `auto`, `max`, `total` and `count` drop no values.
 
     `hides`: a dropped slow quarter may change the answer. It decides if half of the new runs and no base run have it.
     """
@@ -72,7 +70,7 @@ def start_doubts(new: Sequence[Members], base: Sequence[Members], method: Method
 
 
 def mean_doubts(base: MeasuredSide, new: MeasuredSide, terms: ChangeTerms) -> Iterator[Doubt]:
-    """Yield the doubt about a median that the mean of all values is outside of the means of the base runs.
+    """Yield a doubt about a median if the mean of all values is smaller or larger than that of every base run.
 
     Values that a rule names as warm-up, and those of stalled steps (`Series.settled`), are left out. `decide/change.py`
     keeps the doubt if the mean is beyond the tolerance although the median is not.
