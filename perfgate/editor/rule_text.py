@@ -63,7 +63,7 @@ def marks(name: str, text: str, stored: StoredMetrics | None = None) -> list[Mar
     """Return the problems of a rule file, or of a file with mappings.
 
     `name`: the file, as messages name it. `text`: its text, which may be half written. `stored`: the metrics of the
-    stored runs, by suite; a rule gets a warning for each metric that its suite has not.
+    stored runs, by suite; a rule gets a warning for each metric that its suite does not have.
     """
     files = [(name, text.encode("utf-8", "replace"))]
     lines = text.splitlines()
@@ -189,7 +189,7 @@ def written_before(text: str, line: int, column: int) -> Written | None:
         return None
     found = (_BEFORE_SENTENCE if section == "rules" else _BEFORE_EXPRESSION).match(before)
     if found is None or (section == "rules" and not found[1] and _OTHER_FIELD.match(before, found.end())):
-        return None  # the latter is `- id: ...`
+        return None  # another field, such as `- id: ...`, is not a sentence
     rest = before[found.end() :]
     if found[1] == "'":
         rest = rest.replace("''", "'")  # YAML doubles a quote
@@ -214,7 +214,7 @@ class Offer(Struct, frozen=True):
 
 
 def offers(text: str, line: int, column: int, stored: StoredMetrics | None = None) -> list[Offer]:
-    """Return what can be written at a place of a rule file, the likeliest first; nothing where no `Written` is.
+    """Return what can be written at a place of a rule file, the likeliest first; nothing outside of a sentence.
 
     `text`: the whole file. `line`, `column`: the place. `stored`: the metrics of the stored runs of each suite.
     """
@@ -234,7 +234,7 @@ def offers(text: str, line: int, column: int, stored: StoredMetrics | None = Non
 
 
 def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Iterator[_Words]:
-    """Yield the words that can follow `before`: what is written but its begun word. `metrics`: see `_metrics`."""
+    """Yield the words that can follow `before`, the text without its begun word. `metrics`: see `_metrics`."""
     if before.split() == ["the", "largest"]:
         yield from ((name, "word", "a condition of the sweep") for name in sorted(CONDITIONS))
     elif can_begin(written, f"{before}{_ANY_METRIC}"):
@@ -249,7 +249,7 @@ def _fitting(written: Written, before: str, metrics: Mapping[str, str]) -> Itera
 
 
 def _fitting_in_sentence(written: Written, before: str, metrics: Mapping[str, str]) -> Iterator[_Words]:
-    """Yield what `_fitting` does, in a sentence where no metric can follow."""
+    """Yield the words that can follow `before` in a sentence, where no metric can follow."""
     counts = [name for name in metrics if name.startswith("work.") and can_begin(written, before + name)]
     yield from ((name, "metric", metrics[name]) for name in counts)  # `no more work.syncs`
     words_before = ((quoted or word) for quoted, word in _WORDS_BEFORE.findall(before))

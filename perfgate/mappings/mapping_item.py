@@ -46,14 +46,14 @@ class MappingItem(Struct):
         self.problems.append(problem_at(self.document, message, (*self.path, *path), start, end))
 
     def load(self) -> FileMapping | None:
-        """Return the mapping; None without a clear kind. With another mistake, in `problems`, it must not be used."""
+        """Return the mapping; None if its kind is not clear. Do not use it if `problems` has any other mistake."""
         kind = self._kind()
         if kind is None:
             return None
         self.kind = kind
         data, is_json = self.data, kind in ("json", "jsonl")
         records = self._document_path(data[kind], (kind,)) if is_json else None
-        patterns = self._patterns() if kind == "lines" else ()  # before other paths: it sets `groups`, which they need
+        patterns = self._patterns() if kind == "lines" else ()  # sets `groups`, which other paths need
         step = self._field("step")
         when = self._texts("when")
         mapping = FileMapping(

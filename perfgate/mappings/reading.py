@@ -208,7 +208,7 @@ class _MappedFile:
                 run.value(key, base, value, record.place(path), per=per)
 
     def measured(self, value: Any, unit: Known) -> tuple[object, str]:
-        """Return a value without its unit, and why it is left out; "" leaves that to the series (it refuses texts)."""
+        """Return a value without its unit, and why it is left out: "" for other texts, which the series refuses."""
         if isinstance(value, int | float) or (isinstance(value, str) and number(value) is not None):
             return value, ""
         if isinstance(value, str):
@@ -257,7 +257,7 @@ class _MappedFile:
             record.report(self.whole, message, found.path)
 
     def report_no_record(self, count: int) -> None:
-        """Report that the mapping is about none of the `count` records of the file."""
+        """Report that the mapping reads none of the `count` records of the file."""
         mapping = self.mapping
         if count:
             wanted = " and ".join(f"{path.text} = {' or '.join(values)}" for path, values in mapping.where)
@@ -269,8 +269,8 @@ class _MappedFile:
 
     def report_never_found(self) -> None:
         """Report metrics, labels and facts that no record has: their paths are probably wrong."""
-        # Of a metric that every record must have, `RecordMetrics.missing` reported each record without it, but not with
-        # patterns, where the field may be in another line.
+        # If a metric is not optional, `RecordMetrics.missing` has reported each record without it, except for patterns:
+        # the field may be in another line.
         for metric in self.mapping.metrics:
             if (metric.is_optional or self.mapping.patterns) and not self.found[f"metric {metric.name.text}"]:
                 self.whole.say("error", f"{self.mapping.title}: no record has the metric {metric.name.text}")

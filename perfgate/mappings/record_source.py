@@ -75,7 +75,7 @@ class Record(Struct):
         run.say("error", message, self.place(path))
 
     def is_elsewhere(self, path: FieldPath) -> bool:
-        """Return whether a row or line may lack this field: another pattern has it, or no column (an optional one)."""
+        """Return whether a row or line may lack this field: another pattern has it, or it is an optional column."""
         return self.fields is not None and path.steps[0] not in self.data
 
     def find(self, path: FieldPath | None) -> list[FoundValue]:
@@ -189,7 +189,7 @@ class FileRecords(Struct):
                 yield Record(record, record, (), {}, place, fields=fields, line=number)
 
     def _line_matches(self) -> Iterator[tuple[int, LinePattern, LineMatch]]:
-        """Yield each match of a pattern, with the number of its line; a match may be cut off with the file."""
+        """Yield each match of a pattern, with the number of its line, unless the match may be cut off with the file."""
         patterns = self.mapping.patterns
         for number, line, _, ended in self.file.lines([mark_of(pattern) for pattern in patterns]):
             for pattern in patterns:

@@ -70,7 +70,7 @@ def suggest(name: str, data: bytes, limits: Limits = DEFAULT, files: str | None 
 
 
 def glob_of(name: str) -> str:
-    """Return a glob for files with this name, whatever numbers are in it that do not follow a letter."""
+    """Return a glob for files with this name, with `*` for each number that does not follow a letter."""
     own = re.split(r"[/\\]", name)[-1]
     safe = re.sub(r"[\[\]?*]", "?", own)
     wide = re.sub(r"(?<![A-Za-z\d])\d+(?:[-_.:T]+\d+)*", "*", safe)

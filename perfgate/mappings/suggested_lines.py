@@ -34,7 +34,7 @@ _LEVELS = re.compile(r"(?:trace|debug|info|notice|warn(?:ing)?|error|critical|fa
 _WITH_DIGITS = re.compile(r"[A-Za-z][A-Za-z_]+[/.:_-][\w./:x=-]*[A-Za-z/_x=][\w./:x=-]*")
 #: A word that names the number behind it, and a word with its own name: `op=read`.
 _NAMING, _OWN_NAME = re.compile(r"[A-Za-z_][\w./-]*\s?[:=]?"), re.compile(r"([A-Za-z_][\w-]{0,49})[=:](?=[^/])")
-#: A pattern has at least this number of letters outside of its fields, and at most this many are joined to the first.
+#: The least number of letters of a pattern outside of its fields, and the most patterns that are joined to the first.
 _LEAST_LETTERS, _MOST_PATTERNS = 3, 8
 #: A line with one word that may say what the lines below it are about.
 _HEADING = re.compile(r"([^\w\s\d]{1,20} ?|[A-Za-z]{1,30}: ?)([A-Za-z][\w./-]{0,60})([^\w\s\d]?| ?[^\w\s\d]{2,20}|)")
@@ -169,7 +169,7 @@ def _marked(column: Sequence[str], shape: str, marks: dict[str, str]) -> str:
     before, name = _named([one.strip(_SIGNS) for one in column])
     is_name = shape == "word" or all(map(_WITH_DIGITS.fullmatch, column))
     mark = _FIRST_MARK
-    if name and is_name and count <= _MOST_VALUES and len(marks) <= _MOST_WORDS:  # the first mark is of no label
+    if name and is_name and count <= _MOST_VALUES and len(marks) <= _MOST_WORDS:  # the first mark is not a label
         mark = chr(ord(_FIRST_MARK) + len(marks))
         same = [known for known in marks.values() if known.startswith(name)]
         marks[mark] = f"{name}_{len(same) + 1}" if same else name
@@ -230,9 +230,9 @@ def _pattern(lines: _AlikeLines, numbers: Sequence[_NumberInLine]) -> str | None
 def _kind(name: str, unit: str, values: Sequence[float]) -> str:
     """Return what a number of a line is: `metric`, `label` or `step`; empty if it is of no interest.
 
-    A number with the name of a step is one. So is a number that counts the lines if its name has one letter or is that
-    of a load, such as a batch size; without a unit, another such number is a label. Other whole numbers without a unit
-    are metrics only if their name counts something.
+    A name such as `step` makes a number a step. If a name has one letter, or is that of a load such as a batch size, a
+    number is a step if it counts the lines, and else a label if it has no unit. Any other number is a metric if it has
+    a unit or its name counts something. Without both, it is one if it is not whole and its name is not that of an id.
     """
     if not name or _STEP.fullmatch(name):
         return "step" if name else ""

@@ -54,7 +54,7 @@ class HeaderSearch(Struct):
         hint = did_you_mean(missing[0] if missing else "", self.first_row, found)
         if name := self.other_delimiter:
             hint = f"they are there with {DELIMITERS[name]!r} between them: write `csv: {name}`"
-        return f"no line has the columns {', '.join(map(repr, missing or sorted(self.needed)))}; {hint}"
+        return f"no line has the columns {', '.join(map(repr, missing))}; {hint}"
 
 
 def printed_rows(
@@ -103,5 +103,5 @@ def cell_place(name: str, line: int, row: Mapping[str, str], delimiter: str, pat
 
 
 def names_shown(names: list[str]) -> str:
-    """Return some names, the first ones in full."""
+    """Return the first names; the others are only counted."""
     return listed([name[:60] for name in names], most=8) or "no names"

@@ -51,7 +51,7 @@ class Fingerprints:
         self._used = mapping.ignore.union(".".join(map(str, path.steps)) for path in used_paths(mapping))
 
     def difference(self, identity: Hashable, record: Record) -> str | None:
-        """Return in which field a record differs from the first one of its identity; None without a new one."""
+        """Return in which field a record differs from the first one of its identity; None if in no further field."""
         for name, first, own in self._differing(identity, record):
             self._said.add(name)
             step = f"add {name} to `labels`, or to `ignore` if it does not matter"
@@ -154,7 +154,7 @@ class UsualRecords:
             return None
         if self._step is not None:
             self._samples.count("step", step, line)
-            if self._samples.run is not example.run:  # a smaller step began a new run, whose series the example lacks
+            if self._samples.run is not example.run:  # a smaller step began a new run; the example is of the old one
                 return None
         self._samples.run.file.coverage.lines.tell(line)  # everything in it is read
         for (_, _, column), value in zip(example.columns, values, strict=True):

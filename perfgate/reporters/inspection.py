@@ -30,7 +30,7 @@ from perfgate.core.wording import (
 from perfgate.words.beside import coverage_line
 
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", ".:-=+*#@"
-#: By the severity and the message of a problem: its places, by the names of the runs that have it.
+#: The places of each problem (its severity and message), by the names of the runs that have it.
 _Places: TypeAlias = dict[tuple[str, str], dict[str, set[Location]]]
 #: The most runs that are named beside a problem that they share, and the most problems of a mapping.
 _MOST_NAMED, _MOST_PROBLEMS = 4, 5

@@ -75,7 +75,7 @@ def marker(report: Report) -> str:
 
 
 class Section(Struct, frozen=True):
-    """Rows that can be left out one by one, the last first, and the lines around them, which need a row to be shown."""
+    """Rows that can be left out one by one, the last first, and the lines around them, shown only with a row."""
 
     head: Sequence[str]
     rows: Sequence[str]

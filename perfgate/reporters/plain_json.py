@@ -78,7 +78,7 @@ def present(value: object, *names: str) -> dict[str, Any]:
 
 
 def without_empty(members: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return the members without those of these names that are empty."""
+    """Return the members; those with one of these names are left out if they are empty."""
     return {name: value for name, value in members.items() if value or name not in names}
 
 
@@ -136,7 +136,7 @@ def _list_text(values: Sequence[Any], line: str, lists: _Lists) -> str:
         return lists[id(values)][1]
     inner = f"{line}  "
     items = [_text(item, inner, lists) for item in values]
-    # Numbers of both types, or a float of 1e12 or more. NaN and infinity are `null`: such a list has a line for each.
+    # Numbers of both types, or a float of 1e12 or more. NaN and infinity are `null`: such items have a line each.
     if kinds <= {int, float} and "null" not in items:
         return f"[{', '.join(items)}]"
     return f"[{inner}{f',{inner}'.join(items)}{line}]"

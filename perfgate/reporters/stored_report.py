@@ -122,7 +122,7 @@ def _converted(document: JsonDocument) -> tuple[Report | None, list[Problem]]:
         return None, [_at(document, _as_written(document, found.path), found.message)]
     report = _report(form)
     written = load_json(json_report.render(report), document.name).data
-    # `written` counts outcomes of today; the counts of the document are compared below, with its own outcomes.
+    # `written` counts outcomes as perfgate names them now. The counts of the document are compared below.
     other = _difference({**data, "counts": written["counts"]}, written)
     if other is not None:
         return None, [_at(document, other, f"{'.'.join(map(str, other))} is not what perfgate writes")]
@@ -151,8 +151,8 @@ def _with_outcomes_of_today(data: dict[str, Any]) -> dict[str, Any]:
 def _of_today(verdict: Any) -> Any:
     """Return a verdict with its outcome of today. What `on_inconclusive` made of it is only in the exit code.
 
-    1 is a failure, 3 is undecided, and 0 is a pass, but undecided with a reason in BROKEN_PROMISES: a pass promises to
-    exclude `at_worst`, so it is the 0 of a rule that only warns.
+    1 is a failure, 3 is undecided, and 0 is a pass. With a reason in BROKEN_PROMISES, 0 is undecided, too: a pass
+    promises to exclude `at_worst`, so this is the 0 of a rule that only warns.
     """
     outcome = verdict.get("outcome") if isinstance(verdict, dict) else None
     if outcome == "suspect":

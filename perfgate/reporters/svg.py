@@ -138,7 +138,7 @@ def ends(
 
 def _shown(ordered: Sequence[float], also: Sequence[float], outside: float) -> tuple[float, float]:
     """Return the least and the largest of the values that an axis must show; the parameters are those of `ends`."""
-    cut = math.ceil(outside * len(ordered)) if len(ordered) > _FEW else 0  # so many on each side may be outside
+    cut = math.ceil(outside * len(ordered)) if len(ordered) > _FEW else 0  # this many on each side may be outside
     inner = (ordered[cut], ordered[-1 - cut], *also)
     if ordered[-1] - ordered[0] <= _STRETCH * (max(inner) - min(inner)):
         return ordered[0], ordered[-1]
@@ -236,7 +236,7 @@ def grid(ticks: Iterable[AxisTick], scale: PictureScale, width: str | float = "1
 
 
 def labels_below(places: Sequence[tuple[float, str]], y: float) -> SafeText:
-    """Return labels at places of the x axis, in % of the width; those at the ends stay within. `y`: their baseline."""
+    """Return labels with the baseline `y` at places in % of the width; those at the ends stay within the picture."""
     found = []
     for x, label in places:
         anchor = "start" if x < 8 else "end" if x > 92 else None

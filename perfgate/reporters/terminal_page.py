@@ -29,7 +29,7 @@ _LONGEST_LINE = 110
 
 
 class Page:
-    """Lines of at most `width` terminal cells, but for `verbatim` ones. `one_line` makes untrusted text safe here."""
+    """Lines of at most `width` terminal cells, except `verbatim` ones. `one_line` makes untrusted text safe here."""
 
     def __init__(self, width: int, *, colour: bool = False, ascii_only: bool = False) -> None:
         self.width = width

@@ -219,7 +219,7 @@ def _layout(page: Page, verdicts: Sequence[Verdict]) -> _Layout:
         room = page.width - outcome - sum(after) - GAP * (1 + len(after))
         if room >= min(name, form.room_for_names):
             return _Layout(form, ["outcome", *form.heads], [outcome, min(name, room), *after])
-    # Three columns: the outcome, the measured values, and the rest for what is allowed. `after` is of the last form.
+    # Three columns: the outcome, the measured values, and the rest for what is allowed. `after`: of the last form.
     room = page.width - outcome - 2 * GAP
     measured = min(after[0], room - _NARROW_TERMS)
     form = _FORMS[1] if room - measured >= _WIDE_TERMS else _FORMS[2]

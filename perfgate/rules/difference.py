@@ -20,9 +20,9 @@ from perfgate.rules.syntax.sentence import ChangeClause, Clause, LimitClause
 Detail = tuple[ChangeKind, str]
 #: The order of differences. If details of a rule differ in kind, the first of these is the kind of the difference.
 _ORDER: tuple[ChangeKind, ...] = ("removes", "loosens", "changes", "tightens", "adds")
-#: Settings whose values have an order, from the mildest to the strictest: of whole rulesets, and of rules. None, the
-#: default, is between two words: `pairs` are then only refused with --policy-ref, and what noise leaves open
-#: (`on_inconclusive`) is treated as by `warn`, or as by `error` if a compared percentile has too few values.
+#: Settings whose values have an order, from the mildest to the strictest: first those of whole rulesets, then those of
+#: rules. None is the default. Without `pairs`, pairs are only refused with --policy-ref. Without `on_inconclusive`, an
+#: open result is treated like `warn`, or like `error` if a compared percentile has too few values.
 _ORDERED_FOR_ALL: dict[str, tuple[str | None, ...]] = {
     "pairs": ("accept", None, "refuse"),
     "unread": ("ignore", "warn", "error"),
@@ -34,7 +34,7 @@ _ORDERED: dict[str, tuple[str | None, ...]] = {
     "on_improvement": ("note", "fail"),
     "on_throttled": ("note", "error"),
 }
-#: The settings whose values are not ordered here, such as `warmup` and `confidence`: a difference is a change.
+#: The settings whose values are not ordered here, such as `warmup` and `confidence`: another value is a change.
 _UNORDERED = [name for name in Settings.__struct_fields__ if name not in {"budget", "lost_time", "at_worst", *_ORDERED}]
 
 

@@ -122,11 +122,13 @@ def _clause(rule: Rule, asks: LimitClause | ChangeClause | WorkClause) -> str:
 def _promises(rule: Rule) -> list[str]:
     """Return the promises of exit code 0: for each comparison with the baseline, and for limits with `at_worst`.
 
-    A warning has none: its exit code is 0 in any case. That of a budget is not in the sentence, and promises nothing.
+    A warning has none: its exit code is 0 in any case. The clause of a budget is not in the sentence, and promises
+    nothing.
     """
+    if rule.settings.severity != "error":
+        return []
     at_worst, lines = rule.settings.at_worst, []
-    blocks = rule.settings.severity == "error"
-    for asks in (clause.asks for clause in rule.sentence.clauses if blocks):
+    for asks in (clause.asks for clause in rule.sentence.clauses):
         if isinstance(asks, ChangeClause) and asks.reference == "baseline":
             size = at_worst.text if at_worst else _twice(asks)
             level = format_confidence(rule.settings.confidence)
@@ -138,9 +140,9 @@ def _promises(rule: Rule) -> list[str]:
 
 
 def _beyond(at_worst: AtWorst, asks: LimitClause) -> str | None:
-    """Return the promised value beyond a limit; None for one that is for other rules of a file's `defaults`.
+    """Return the promised value beyond a limit; None if `at_worst` comes from `defaults` and does not fit this limit.
 
-    That is a size of changes, or a value within this limit.
+    Then it is a size of changes, or a value within the limit.
     """
     if at_worst.beyond(asks) is None or is_narrower(at_worst, asks):
         return None

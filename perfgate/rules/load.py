@@ -1,6 +1,7 @@
 """Load rule files into a ruleset; every mistake becomes a problem with file:line:column, and all are reported.
 
-Of a file that is no valid YAML, only the mistakes of YAML are, and what clashes only if no file has a mistake.
+If a file is not valid YAML, only its YAML mistakes are reported. Clashes between rules are only reported if no file has
+a mistake.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ def check_rules(
 
 
 def readable_rulesets(files: Iterable[tuple[str, bytes]], limits: Limits = DEFAULT) -> list[Ruleset]:
-    """Return one ruleset for each suite, of a file with mistakes with its readable rules.
+    """Return one ruleset for each suite. A file with mistakes contributes the rules that can be read.
 
-    A file that is no valid YAML has no rules, in the suite `default`.
+    A file that is not valid YAML belongs to the suite `default`, and contributes none.
     """
     loaders = _load_files(files, limits)[0]
     suites = dict.fromkeys(loader.suite for loader in loaders)
@@ -104,7 +105,7 @@ def _merge(loaders: list[RuleFile]) -> tuple[Ruleset, list[Problem]]:
 
 
 def _clashes(loaders: list[RuleFile], metrics: Mapping[str, DerivedMetric]) -> Iterator[Problem]:
-    """Yield a problem for each rule, id or model that is there twice, and for definitions and settings that differ."""
+    """Yield a problem for each rule, id or model that occurs twice, and for definitions and settings that differ."""
     ids: dict[str | None, Location] = {}
     places: dict[object, Location] = {}
     for rule in (rule for loader in loaders for rule in loader.rules):

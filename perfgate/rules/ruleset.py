@@ -148,10 +148,10 @@ class Rule(Struct, frozen=True):
     why: str | None = None
     when: tuple[Condition, ...] = ()
     better: Better | None = None
-    #: It is known to fail: skipped up to the last day.
+    #: The rule is known to fail: it is skipped up to the last day.
     expect_fail: DatedReason | None = None
     tags: tuple[str, ...] = ()
-    #: It has false alarms: judged, but does not block up to the last day.
+    #: The rule has false alarms: it is judged, but does not block up to the last day.
     quarantine: DatedReason | None = None
 
     @property

@@ -252,7 +252,7 @@ def _advice(document: YamlDocument, error: Violation, path: Path) -> str:
     if rest[:1] == "#":
         return "; YAML ignores text after ` #`: wrap the whole sentence in single quotes"
     if isinstance(found, dict) and (not found or found.keys() & error.schema.get("properties", {}).keys()):
-        return ""  # a mapping that is meant as one
+        return ""  # the author meant a mapping
     if rest[:1] in ("[", "{"):
         return misread_start(rest)
     colon = "; YAML reads `: ` inside a sentence as a mapping: wrap the whole sentence in single quotes"

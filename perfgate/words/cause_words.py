@@ -158,7 +158,7 @@ def cost(cause: Cause) -> str:
 
 def details(cause: Cause) -> list[tuple[str, str]]:
     """Return the line of the program, the calls that went and those that came, and other places of the same change."""
-    # Of its places, neither `where` itself nor a caller of it is another place.
+    # `where` itself and its callers are not other places.
     others = listed([place(path) for path in cause.places if cause.where[: len(path)] != path], _NAMES_SHOWN)
     texts = {"at": cause.source, "gone": _calls(cause.gone), "new": _calls(cause.come), "also at": others}
     return [(label, text) for label, text in texts.items() if text]

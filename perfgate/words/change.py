@@ -63,7 +63,7 @@ def _open_relation(result: ChangeResult, tolerance: str, *, in_pairs: bool) -> s
     if result.of_numbers.reason == "cannot-exclude":
         doubt, high = format_change(result.not_excluded), max(abs(result.low or 0.0), abs(result.high or math.inf))
         accepted = f"the rule accepts doubt up to {worst}"
-        # The shown interval excludes it, but green's own bound is wider, or is put around 0 (`Bounds.not_excluded`).
+        # The shown interval excludes it, but the bound of a pass is wider, or is around 0 (`Bounds.not_excluded`).
         if abs(result.not_excluded or math.inf) > high:
             return f"but these runs are too few to exclude a change of {doubt}: {accepted}"
         return f"so a change of {doubt} cannot be excluded: {accepted}"
@@ -85,7 +85,7 @@ def change_next_step(result: ChangeResult, accept: Acceptance, reference: str = 
     """Return the shortest next step after the outcome of a change from a reference."""
     if result.of_numbers.outcome == "fail":
         return accept_change(accept, reference)
-    if result.outcome == "pass" or result.of_numbers.outcome != "undecided":  # a deciding doubt has its own step
+    if result.outcome == "pass" or result.of_numbers.outcome != "undecided":  # a doubt that decides has its own step
         return hold_gain(accept) if result.improved else NO_STEP
     if result.at_worst is not None and (step := _promise_next_step(result)):
         return step
@@ -126,8 +126,8 @@ def _promise_next_step(result: ChangeResult) -> NextStep | None:
 def paired_next_step(result: ChangeResult, most: int | None = None) -> NextStep:
     """Return the shortest next step after the outcome of a change between pairs, whose base needs no approval.
 
-    most: the pairs of the last look; None if no plan has them. If `at_worst` is excluded, an open answer only blocks
-    by `on_inconclusive`, and has no step.
+    most: the pairs of the last look; None if no plan has them. If `at_worst` is excluded, only
+    `on_inconclusive` can block an open answer, which has no step.
     """
     if result.of_numbers.outcome == "fail":
         return NextStep("merge", "if the change is intended, merge it: later pairs compare with it")

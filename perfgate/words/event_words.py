@@ -86,7 +86,7 @@ def where(event: HistoryEvent) -> str:
 def where_it_began(event: HistoryEvent, line: CommitLine | None) -> str:
     """Return the commits that an event may be in, the likeliest with author and subject.
 
-    Between two commits, a change of the machine is in no commit, so only its two runs are named.
+    A change of the machine between two commits is in neither, so only its two runs are named.
     """
     good, bad = event.last_good, event.first_bad
     if event.kind == "machine" and good.commit is not None and bad.commit not in (None, good.commit):

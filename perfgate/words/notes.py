@@ -159,7 +159,7 @@ _WHOLES = {
 def doubt_sentence(doubt: Doubt, unit: str, shown: str | None) -> str:
     """Return the difference of both sides in words; `unit` is the base unit, `shown` the unit to show.
 
-    What the numbers `base` and `new` are depends on `what`: see `Doubt`.
+    `Doubt` says for each `what` which numbers `base` and `new` are.
     """
     if doubt.reason == "machine":
         return _machine_sentence(doubt, unit, shown)

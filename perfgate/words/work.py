@@ -40,7 +40,7 @@ def work_message(result: WorkResult) -> str:
         said.append(_said(result.grown, "more"))
     if result.shrunk:
         said.append(_said(result.shrunk, "less"))
-    # Only told if no count grew or shrank: of those compared exactly, all but the ones that grew within an allowance.
+    # Only shown if no count grew or shrank: the counts compared exactly, without those that grew within an allowance.
     equal = result.counts - len([count for count in result.allowed if not count.varies])
     if not said and equal > 0:
         said.append(f"each step does the same work ({plural(equal, 'equal count')})")
@@ -60,7 +60,7 @@ def work_message(result: WorkResult) -> str:
 
 def work_next_step(result: WorkResult, accept: Acceptance) -> NextStep:
     """Return the shortest next step after work was compared."""
-    if result.outcome == "undecided":  # only counts that vary are
+    if result.outcome == "undecided":  # only counts that vary can be undecided
         text = "run the new code twice more, or give the varying count a tolerance: "
         return NextStep("run-again", f"{text}{result.varied[0]} within 10% of baseline")
     if result.outcome != "fail":
@@ -79,7 +79,7 @@ def work_next_step(result: WorkResult, accept: Acceptance) -> NextStep:
 def is_work(verdict: Verdict) -> bool:
     """Return whether a verdict is about exact work that was compared.
 
-    A pass has the reason `exact`, as other values without noise have, so its rule's sentence decides.
+    A pass has the reason `exact`, like any value without noise, so the sentence of its rule decides.
     """
     return verdict.reason in ("more-work", "less-work", "varied-work") or (
         verdict.asks.startswith(("no more ", "same ")) and verdict.outcome == "pass"

@@ -48,7 +48,7 @@ class Canvas:
     ) -> None:
         """Set the ends and labels of both axes. `whole`: x has whole numbers only. `bare`: y has no numbers.
 
-        The first end of `y` is below, also if it is the larger one.
+        The first end of `y` is at the bottom, even if it is the larger one.
         """
         self._x, self._y = PictureScale(*x, self._left, self._end), PictureScale(*y, self._bottom, _ABOVE)
         self._x_ticks = _numbers(x, _MOST_X, whole=whole)

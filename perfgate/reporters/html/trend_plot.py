@@ -201,7 +201,7 @@ def _behind(show: TrendFrame, changes: Sequence[PlottedChange]) -> Iterator[Safe
         if change.last - change.first > 1.5:  # more than one run
             yield element("rect", x=change.first, width=change.last - change.first, height=1, class_="range")
     for name, marks in (("release", show.track.releases), ("machine", show.track.machine)):
-        if places := [mark.at - 0.5 for mark in marks if mark.at >= show.track.first]:  # before their runs
+        if places := [mark.at - 0.5 for mark in marks if mark.at >= show.track.first]:  # a mark is before its run
             yield element("path", d=svg.verticals(places, 0, 1), class_=name)
     for name in ("open", "approved", "gone", "better", "neutral"):
         if found := [change.at for change in changes if change.kind == name]:

@@ -25,8 +25,8 @@ _MOST_PLACES, _LONGEST = 500, 1e9
 _MOST_LEVELS = 16
 #: The narrowest box with text, and the narrowest one with text on a phone, in percent of the picture.
 _NARROWEST, _NARROW = 2.0, 7.0
-#: The most columns of ranks; with more ranks, a column is the slowest of several, or one of a cause. The most that
-#: have gaps between them, and the most names of ranks above them.
+#: The most columns of ranks; with more ranks, a column is the slowest of several, or one that a cause is about. The
+#: most that have gaps between them, and the most names of ranks above them.
 _MOST_COLUMNS, _MOST_APART, _MOST_MARKS = 128, 64, 8
 #: A cause with at most this many verdicts is unfolded, also on paper.
 MOST_OPEN = 8

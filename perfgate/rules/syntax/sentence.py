@@ -59,7 +59,7 @@ class Selector(Struct, frozen=True):
         return not self.quoted and any(mark in self.pattern for mark in "*?[")
 
     def matches_metric(self, metric: str) -> bool:
-        """Return whether the name, or another name for the same (`synonyms`), matches, whatever the labels are."""
+        """Return whether the name or one of its synonyms matches, whatever the labels are."""
         names = (self.pattern, *synonyms(self.pattern))
         if not self.is_glob:
             return metric in names
@@ -194,7 +194,7 @@ class Sentence(Struct, frozen=True):
 
 
 def selectors(expression: Expression) -> tuple[Selector, ...]:
-    """Return the selector of every metric in an expression, from left to right: not that of a condition."""
+    """Return the selector of every metric in an expression, from left to right, without that of a condition."""
     if isinstance(expression, Selector):
         return (expression,)
     if isinstance(expression, StatisticOf):
