@@ -183,7 +183,7 @@ class AlikeLines:
             at = end + 1
 
     def _single(self, line: bytes, number: int, words: Sequence[str]) -> Iterator[Line]:
-        """Yield a line that the reader must get by itself; in one without a word there is nothing to read."""
+        """Yield a line that is not read at once. The reader needs nothing from a line without one of its words."""
         self._noted = _Noted()
         if lines := select(line, (number,), words):
             self._file.is_odd = False

@@ -46,12 +46,12 @@ class RunBuilder:
         #: Series that are complete: aggregates, single values, whole lists of samples.
         self.finished: dict[Key, Series] = {}
         self.problems: list[Problem] = []
-        #: By series: how many values were refused one by one, and how many more of lists were only counted.
+        #: For each series: how many values `refuse` got, and how many more of its lists `refuse_items` only counted.
         self._refused: Counter[Key] = Counter()
         self._refused_more: Counter[Key] = Counter()
         self._said: Counter[tuple[Severity, str]] = Counter()
         self._other_facts: set[tuple[str, Fact]] = set()
-        #: The names given by `unique`, and the number in the last new name of each printed one.
+        #: The keys that `unique` has returned, and for each printed key the number in its last new name.
         self._names: set[Key] = set()
         self._numbers: dict[Key, int] = {}
         #: The table that has begun and has no row so far: what it is, and its line.
@@ -259,7 +259,7 @@ class RunBuilder:
             self.say(problem.severity, problem.message, problem.at)
 
     def fact(self, name: str, value: Fact, line: int) -> None:
-        """Keep a fact of the environment; the first one counts, and each of 20 other values is reported once."""
+        """Keep a fact of the environment; the first value counts. Up to 20 other values are reported, each once."""
         self.file.is_odd = True
         known = self.facts.setdefault(name, value)
         if known != value and (name, value) not in self._other_facts and len(self._other_facts) < MAX_FAULTS:

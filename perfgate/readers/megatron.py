@@ -178,7 +178,7 @@ class _Log:
             self.times.happened(line)
 
     def _begin_block(self, number: int, line: str) -> None:
-        """Begin a block of timers; after a title that cannot be read, no rows may follow."""
+        """Begin a block of timers; without a title that can be read, its rows are passed over."""
         found = _BLOCK.search(line)
         self.alike.context = _Block(found[1], is_empty=True) if found else _Block(is_empty=self.block.is_empty)
         if found:

@@ -152,6 +152,6 @@ def _interval(run: _LogRun, name: str, end: str, event: Mapping[str, Any], line:
             run.one_value(key, "s", milliseconds / 1000)
         else:
             run.column(key, "s", 1000).values.append(milliseconds)
-    elif key == _RUN_TIME and not run.stopped:  # after the first stop, those of other processes follow
+    elif key == _RUN_TIME and not run.stopped:  # each process logs a stop; only the first one counts
         run.refuse(key, "run_stop without a run_start", line)
     run.stopped = run.stopped or (name, end) == ("run", "stop")

@@ -60,8 +60,7 @@ def load(file: InputFile, format_name: str) -> tuple[Mapping[str, Any], RunBuild
 def documents(file: InputFile) -> Iterator[JsonSource]:
     """Yield the JSON documents of a file: one, or one on each line.
 
-    What a reader says about paths in a document waits in its `JsonSource` until their lines are looked up together:
-    after the document.
+    Problems at paths of a document wait in its `JsonSource`: their lines are looked up together, after the document.
     """
     text = file.whole()
     whole = load_json("{}" if text is None else text, file.name, file.limits, finite=False)  # None: too large
@@ -135,7 +134,7 @@ def keep_time_and_place(run: RunBuilder, data: Mapping[str, Any], field: str, pl
 
 
 def commit_of(value: object) -> str | None:
-    """Return a commit, 7 to 64 lowercase hexadecimal digits; None for all else, such as the words of tools for none."""
+    """Return a commit, 7 to 64 lowercase hexadecimal digits; None for anything else, such as `unknown`."""
     return value if isinstance(value, str) and _COMMIT.fullmatch(value) else None
 
 

@@ -78,11 +78,15 @@ class Runs(Generic[AnyBuilder]):
             self.run = self._begun[-1][0]
             self.run.problems += empty.problems
             self.run.say("warning", "a start without a measurement after it", line)
-        settings, starts = Counter[Any](), list[int]()  # runs of other settings are joined: see `as_sweep`
+        # `as_sweep` joins runs of different settings, so a run with settings that occur again starts a joined one
+        settings, starts = Counter[Any](), list[int]()
         for run, line in self._begun:
-            settings[own := tuple(sorted(run.unlabelled.items()))] += 1
-            starts += [line] if settings[own] > len(starts) else []
-        self._say_starts(starts[1:])
+            own = tuple(sorted(run.unlabelled.items()))
+            settings[own] += 1
+            if settings[own] > len(starts):
+                starts.append(line)
+        if len(starts) > 1:
+            self._say_starts(starts[1:])
         found = [run.run(part if len(self._begun) > 1 else None) for part, (run, _) in enumerate(self._begun, 1)]
         return as_sweep(found, self.run.file.source.conditions)
 
@@ -90,7 +94,7 @@ class Runs(Generic[AnyBuilder]):
         more = f" and {len(starts) - _STARTS_NAMED} more" if len(starts) > _STARTS_NAMED else ""
         lines = ", ".join(map(str, starts[:_STARTS_NAMED])) + more
         message = f"this file has {len(starts) + 1} runs; new runs begin at line {lines}"
-        for run, _ in self._begun if starts else ():
+        for run, _ in self._begun:
             run.say("warning", message, starts[0])  # the same in each run, so that a check says it once
 
 
@@ -188,7 +192,7 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
 
     Series that occur in several files get the label rank from the file names. If a name has no rank, the first series
     counts and the others are errors (warnings, in a trace beside other files). A folder of several whole runs is one
-    error, and has no series. A file with several runs is an error: which of them do the other files belong to?
+    error, and has no series. A file with several runs is an error, because the other files could belong to any of them.
     """
     problems = [problem for run in runs for problem in run.problems]
     parts = {run.source for run in runs if run.part is not None}
@@ -217,9 +221,10 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
 def _commit(runs: Sequence[Run], problems: list[Problem]) -> str | None:
     """Return the first commit that a file names, with a warning for each file that names another one."""
     first = next((run.commit for run in runs if run.commit), None)
-    for run in (one for one in runs if one.commit and one.commit != first):
-        message = f"the commit is {run.commit} here and {first} in another file"
-        problems.append(Problem("warning", message, Location(run.source)))
+    for run in runs:
+        if run.commit and run.commit != first:
+            message = f"the commit is {run.commit} here and {first} in another file"
+            problems.append(Problem("warning", message, Location(run.source)))
     return first
 
 
@@ -259,7 +264,7 @@ def _series(runs: Sequence[Run], problems: list[Problem]) -> tuple[Series, ...]:
 
 
 def _occurs_again(key: Key, first: Run, other: Run) -> Problem:
-    """Return the problem of a series that two files have; traces, whose profiler slows the program, are the last."""
+    """Return the problem of a series that two files have: a warning if the other is a trace, which is slowed."""
     is_profiled = other.format == "torch-trace" and first.format != "torch-trace"
     used = f"{first.source}, which is not profiled" if is_profiled else "the first"
     message = f"{key} is in both {first.source} and {other.source}; using {used}"

@@ -164,7 +164,7 @@ def add_work(
 
 
 def _steps_of(calls: Iterable[Event], steps: Steps) -> dict[int | None, int]:
-    """Return the index of the step of each call by its correlation: of the first call with it; -1 outside of all."""
+    """Return for each correlation the step of the first call that has it, as an index; -1 outside of all steps."""
     found: dict[int | None, int] = {}
     for call in sorted(calls, key=lambda call: call.start) if steps.starts else ():
         index = steps.of(call.start)

@@ -191,7 +191,7 @@ class _Snapshot:
 
 
 def _changes(events: Sequence[_Event]) -> list[tuple[_Event, _Event | None]]:
-    """Return the events that allocate or free memory, each with the `alloc` of that memory; None if that was before."""
+    """Return the events that allocate or free memory, each with the `alloc` of it; None before the history began."""
     found: list[tuple[_Event, _Event | None]] = []
     allocations: dict[int, _Event] = {}  # by address
     for event in events:

@@ -62,7 +62,7 @@ def is_unmeasured(name: str, beside: str = "", *, is_field: bool = True) -> bool
 _DEEPEST, _MOST, _LONGEST = 3, 200, 80
 #: The name of the heading above a result, among the unlabelled fields.
 HEADING = "heading"
-#: Between the name of an unlabelled field and the conditions of its record, in a file of records.
+#: Separates the name of an unlabelled field from the conditions of its record, in a file of records.
 OF_LOAD = " with "
 #: Names of what differs from run to run without changing the load, or belongs to the machine.
 _NO_CONDITION = re.compile(
@@ -127,7 +127,7 @@ def with_mixed_refused(runs: Sequence[Run]) -> tuple[Run, ...]:
 
 
 def _mixed_with(other: Run, run: Run) -> Problem | None:
-    """Return the error if a run differs from a run before, in a field other than the heading; None if it does not."""
+    """Return the error if a run differs from an earlier one in a field other than the heading, or None."""
     if other.source == run.source:
         return None  # the reader has compared the runs of one file
     different = differences(other.unlabelled, run.unlabelled)
@@ -180,7 +180,7 @@ def _condition_names(runs: Sequence[Run], more: Collection[str]) -> list[str]:
 
 
 def with_labels(run: Run, labels: Mapping[str, str]) -> Run:
-    """Return a run with these labels of all its series that lack them; they are no longer unlabelled fields."""
+    """Return a run whose series have these labels, but keep their own; the labels are no longer unlabelled fields."""
 
     def own(key: Key) -> Key:
         return Key.of(key.metric, **{**labels, **dict(key.labels)})

@@ -22,7 +22,7 @@ from perfgate.readers.values import cells_of, number
 
 #: The number of members of a longer list of objects that are examined, evenly spread.
 _MEMBERS = 1000
-#: In the name of a benchmark or a file, unlike in that of a field.
+#: The names of benchmarks and files have such signs, the names of fields do not.
 _NO_FIELD = re.compile(r"[/:\[(]")
 #: The characters of a name that are kept.
 _LONGEST = 80
@@ -189,15 +189,15 @@ class UnreadLines(Struct):
     def _usual_names(
         self, kind: _Kind, lines: Iterable[int], known: Callable[[], Collection[str]], beside: str
     ) -> list[str]:
-        """Return the names of the numbers that were not read in the usual line of a kind, of these lines.
+        """Return the names of the numbers that were not read in the usual one of these lines, which are of one kind.
 
-        In a line that is not the usual one, a number may equal one that was read by chance.
+        In a line that is not usual, a number may be equal by chance to one that was read.
         """
         left: list[list[str]] = []
         for at in lines:
             text, read = kind.examples[at], self.read.get(at)
             if read is None or not (read or _MEASURES.search(text)):
-                continue  # all of it was read (`tell`), or nothing, and no name or unit measures
+                continue  # all of it was read (`tell`), or nothing was, and no name or unit is that of a measurement
             names = _left(self._numbers_in(at, text), read, (), beside)
             if names:
                 names = _left(self._numbers_in(at, text), read, known(), beside)
@@ -235,7 +235,7 @@ def _left(numbers: Iterable[NumberInLine], read: Sequence[float], known: Collect
         elif unit == "percentile":
             continue  # `99.9 percentile latency: 5 ms`
         elif own in known:
-            # It was read on another line. A whole number may be so by chance: it does not show that this line is read.
+            # It was read on another line. A whole number may be equal by chance, so it does not show that this line is.
             is_partly_read = is_partly_read or "." in printed
         elif not is_unmeasured(name, beside):
             if is_named or ("." in printed and unit != "%"):  # not `69.83GiB(88.19%)`, a share without a name

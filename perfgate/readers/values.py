@@ -114,7 +114,7 @@ def shown(value: object) -> str:
 
 
 def leading_json(text: str) -> Any:
-    """Return the JSON value that a text begins with, whatever another program printed behind it; None without one."""
+    """Return the JSON value at the beginning of a text, None without one; another program may have printed the rest."""
     try:
         value, _ = _DECODER.raw_decode(text.lstrip())
     except (ValueError, RecursionError):

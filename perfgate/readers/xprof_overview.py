@@ -67,7 +67,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 def _matching(
     pattern: re.Pattern[str], properties: Mapping[str, Any], path: Path
 ) -> Iterator[tuple[str, object, Path]]:
-    """Yield what a pattern captures in the name of each property that it matches, the number, and its place."""
+    """Yield the group of each name that a pattern matches, the number of that property, and its place."""
     for name, text in properties.items():
         if found := pattern.fullmatch(name):
             yield found[found.lastindex or 0], _number(text), (*path, "p", name)

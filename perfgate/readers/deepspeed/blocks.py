@@ -273,6 +273,6 @@ def summarise(run: RunBuilder) -> None:
             one = Key(key.metric + suffix, key.labels)
             if table_has_more and one in run.finished:
                 run.columns.pop(one, None)
-            else:  # nothing is dropped if the table has more calls, but not this metric
+            else:  # changes nothing if the table does not have this metric
                 run.finished.pop(one, None)
     run.single_values(re.compile(r"flops_profiler\."))

@@ -51,7 +51,7 @@ class UsualLines:
     """The usual lines of a log, and those of them whose values are still to be read."""
 
     def __init__(self, timers: Callable[[], Timers], odd_texts: Sequence[str]) -> None:
-        """`timers` returns those of the run that is being read. A line with one of `odd_texts` is not usual."""
+        """`timers` returns the timers of the run that is being read; a line with one of `odd_texts` is not usual."""
         self._timers = timers
         self._shapes = LineShapes(odd_texts)
         self._run = _FormsOfRun(timers(), self._shapes.forms)

@@ -122,9 +122,9 @@ class StepBreakdown:
         return parts
 
     def communication(self, *, has_kernels: bool) -> dict[str, Int64]:
-        """Return the time of communication in each step while other kernels ran (`overlap`), and while none ran.
+        """Return the time of communication in each step, in ns: `overlap` beside other kernels, `exposed` without them.
 
-        The second is `exposed`. In a trace without kernels, host work takes their place.
+        In a trace without kernels, host work takes their place.
         """
         compute, comm = self.sets["kernel" if has_kernels else "cpu_exec"], self.sets["communication"]
         exposed = self._within(join(compute, comm)) - self._within(compute)

@@ -28,7 +28,7 @@ MOST_ALLOCATIONS = 2_000_000
 
 
 class _TimedEvents(NamedTuple):
-    """Events with a duration, and their times in ns, (n,); apart from them those whose times are impossible."""
+    """Events that have a duration, with their times in ns, (n,). `refused` are those with impossible times."""
 
     events: list[Event]
     start: Int64
@@ -37,7 +37,7 @@ class _TimedEvents(NamedTuple):
 
 
 def _with_times(events: Sequence[Event]) -> _TimedEvents:
-    """Return those of some events that have a duration, with their times. Raises Inexact."""
+    """Return the events that have a duration, with their times. Raises Inexact."""
     lasting = [event for event in events if event.ph == "X"]
     start = fields.nanoseconds([event.ts for event in lasting])
     duration = fields.nanoseconds([event.dur for event in lasting])
@@ -214,8 +214,8 @@ class EventTables:
     def _keep_peaks(self, which: str, places: Sequence[str], totals: Int64) -> None:
         """Keep the largest of these totals in bytes for each place; new places only while there is room."""
         for place, total in zip(places, totals.tolist(), strict=True):
-            known = self.memory.get((which, place))
-            if total > known if known is not None else total >= 0 and len(self.memory) < 2 * MOST_DEVICES:
+            is_room = (which, place) in self.memory or len(self.memory) < 2 * MOST_DEVICES
+            if is_room and total > self.memory.get((which, place), -1):
                 self.memory[which, place] = total
 
     def _refuse(self, chunk: Chunk, events: Sequence[Event], refused: Event) -> None:

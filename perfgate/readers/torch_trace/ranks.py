@@ -70,7 +70,7 @@ def _join_cycles(runs: Sequence[Run], problems: list[Problem]) -> Run:
 
 
 def _without_repeats(runs: Sequence[Run], problems: list[Problem]) -> list[Run]:
-    """Return the runs without those that have a step of an earlier one; `problems` gets an error about each.
+    """Return the runs that have no step of an earlier one; `problems` gets an error about each other run.
 
     A file without steps could be about the steps of any other, so it is refused, too, unless it is the first.
     """

@@ -166,7 +166,7 @@ class SeriesMaker(Struct, frozen=True):
         return Series(self.key(metric, more or {}), "s", "samples", values, read_only(steps.numbers.copy()))
 
     def _by_name(self, family: str, table: Spans, chosen: Mask, more: Mapping[str, str]) -> Iterator[Series]:
-        """Yield one series for each name, of the `MOST_SERIES` with the most time: its durations in order of start."""
+        """Yield for each of the `MOST_SERIES` names with the most time its durations, in order of start."""
         name, start, end = table.name[chosen], table.start[chosen], table.end[chosen]
         order = np.lexsort((start, name))
         values = read_only(((end - start) / _SECOND)[order])
