@@ -211,7 +211,7 @@ class _Tool:
         return () if data.get(str(path[-1])) is None else rows(self._run, data, *path)
 
     def _number(self, data: Mapping[str, Any], path: Path, *fields: str) -> int | None:
-        """Return the integer at the path `fields`; None if it is absent. Anything else is reported, and None, too."""
+        """Return the integer at the path `fields`; None if it is absent or, after an error, something else."""
         found: Any = data
         for field in fields:
             found = mapping(found).get(field)

@@ -90,7 +90,7 @@ def _add(run: RunBuilder, name: str, cells: Mapping[str, tuple[Any, Path]]) -> N
 
 
 def _refuse(run: RunBuilder, name: str, keys: Iterator[Key], path: Path) -> None:
-    """Report that a benchmark failed with all its parameters; if they are too many to name, of the whole run."""
+    """Report that a benchmark failed with all its parameters: as an error of the whole run if they are too many."""
     for key in itertools.islice(keys, MAX_FAULTS):
         run.refuse(key, _FAILED, path)
     if next(keys, None):

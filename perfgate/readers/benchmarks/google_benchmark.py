@@ -38,7 +38,7 @@ BESIDE = "rms|(?:cpu|real)_coefficient"
 _PER = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _AGGREGATES = ("mean", "median", "stddev", "min", "max")
 _FITS = ("BigO", "RMS")
-#: Numbers of a row that are no counters; all others are.
+#: Numbers of a row that are not counters; all other numbers are counters.
 _OTHER = {
     *("iterations", "repetitions", "repetition_index", "threads", "family_index", "per_family_instance_index"),
     *("real_time", "cpu_time", "cpu_coefficient", "real_coefficient", "rms"),
@@ -142,7 +142,7 @@ def _metrics(to: Target, rows: Rows) -> dict[Target, str]:
             why = f"the time unit {shown(row.get('time_unit'))} is unknown, or not that of the other rows; left out"
             for target in (to, to.part("cpu_time")):
                 target.refuse(why, path)
-            per = None  # no time is added, so the rows behind this one are refused, too
+            per = None  # no time is added, so the times of the next rows are refused, too
     found: dict[Target, str] = {}
     if per is not None:
         found = {Target(to.run, to.key, "s", per): "real_time", to.part("cpu_time", "s", per): "cpu_time"}

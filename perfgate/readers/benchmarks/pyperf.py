@@ -30,7 +30,7 @@ _UNITS = {"second": "s", "byte": "B", "integer": "1"}
 
 
 class _Process(NamedTuple):
-    """The values of one process, and their path."""
+    """The values of one process, their path, and the metadata of the process with those of the whole file."""
 
     values: list[Any]
     path: Path

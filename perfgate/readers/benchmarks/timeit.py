@@ -137,7 +137,7 @@ def _of_document(run: RunBuilder, source: JsonSource, name: str | None, line: in
 
 
 def _report_faults(run: RunBuilder, source: JsonSource, results: list[_Result]) -> None:
-    """Report the faults of a document with these results, and its members that look like a result."""
+    """Report the faults of a document with these results, and its members that look like results without times."""
     for key, member in _members(source.loaded.data) if results else ():
         if {"computation", "profile_steps"} & mapping(member).keys() and not _has_times(member):
             run.say("error", f"{key!r} looks like a result, but has no list `times`", (key,))

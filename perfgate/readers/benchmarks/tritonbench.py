@@ -53,7 +53,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         values = [] if x in _SKIPPED else [*_values(x, cells)]
         if is_whole and not runs.run.finished.keys().isdisjoint(key for key, _, _ in values):
             runs.banner(line)  # the next run begins
-        if values or not is_whole:  # else a row before may also be of the next run
+        if values or not is_whole:  # else the problems may belong to the next run
             runs.run.problems += problems.problems
             problems.problems.clear()
         is_whole = x == "average" or (is_whole and not values)

@@ -76,7 +76,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
         elif header := _header(line):
             columns, delimiter = header
             if delimiter == ",":
-                file.coverage.lines.headers[number] = header  # its numbers that are not read are named by their columns
+                file.coverage.lines.headers[number] = header  # names the numbers that are not read
         elif gpu := _GPU.fullmatch(line):
             device = gpu[1]
         elif device and (title := _SECTION.fullmatch(line)):
@@ -120,7 +120,7 @@ def _samples(run: RunBuilder, names: list[str], cells: list[str], line: int, dev
 
 
 def _check_devices(run: RunBuilder) -> None:
-    """Warn if several lines do not say which GPU they are of, and drop the label of a single GPU."""
+    """Warn if several lines do not name their GPU, and drop the label of a single GPU."""
     if any(not key.label("device") and len(column.values) > 1 for key, column in run.columns.items()):
         run.say("warning", "no column distinguishes GPUs: several would be one series; add index to --query-gpu")
     if len({key.label("device") for key in run.columns}) == 1:

@@ -101,7 +101,7 @@ class _Section(Struct, eq=False):
 class NcclLog:
     """A log of one or several programs while it is read; with tags, each process has its own sections.
 
-    Behind the header of a table, a section ends where a line of `_BEGINNING` comes, or behind `is_over` another header.
+    After the header of its table, a section ends at a line of `_BEGINNING`, or at another header if it `is_over`.
     """
 
     def __init__(self, document: InputFile) -> None:
@@ -159,7 +159,7 @@ class NcclLog:
         if found := _HEADER.search(line):
             section = self._begin(tag) if section.header and section.is_over else section
             section.header, section.line = found[1].split(), number
-            # `next_name` is not empty if it came behind an earlier header of this table, or in lines of another tag
+            # `next_name` was printed after an earlier header of this table, or in lines of another tag
             section.name = section.name or self.next_name
             self.next_name = ""
             return
@@ -186,7 +186,7 @@ class NcclLog:
             self._settings(section, line)
 
     def _settings(self, section: _Section, line: str) -> None:
-        """Take the name and the settings of a program; behind the header of a table they are of the next one."""
+        """Take the name and the settings of a program: the next one, if the header of a table came before."""
         names = {*PROGRAM.findall(line)}
         name = names.pop() if len(names) == 1 else ""  # of several names, it is not known which one runs
         variables = dict(_VARIABLE.findall(line))

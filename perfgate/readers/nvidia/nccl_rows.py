@@ -194,7 +194,7 @@ def add_values(
 
 
 def _add_mean(run: RunBuilder, key: Key, unit: str, values: Sequence[NcclValue]) -> None:
-    """Add the mean of several small sizes that the tool rounds down to 0: they are no repetitions."""
+    """Add the mean of several small sizes that the tool rounds down to 0: these are different measurements."""
     total = 0.0
     for value in values:
         number, fault = checked(value.printed, unit)

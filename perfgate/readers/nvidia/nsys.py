@@ -71,7 +71,7 @@ _NUMERIC = re.compile(r"[-+]?(?:[.\d]|nan|inf)", re.ASCII | re.IGNORECASE)
 _PROGRESS = re.compile(r"\s*\[(\d{1,3})/(\d{1,3})\] Executing ")
 _ROW = re.compile(r"[ |\"]*\d[\d.,]*[\",\t |]", re.ASCII)
 _SKIPPED = re.compile(r"SKIPPED: .{1,2000}? does not contain (.{1,80}) data")
-#: The length of a notice in characters, and the least of a header; lines of a hostile file may be longer.
+#: The shortest and the longest notice in characters; a header is not shorter. Lines of a hostile file may be longer.
 _SHORTEST_NOTICE, _LONGEST_NOTICE = 8, 4096
 
 
@@ -250,13 +250,13 @@ def read(document: InputFile) -> tuple[Run, ...]:
 
 
 def _read_json(reports: _Reports, text: str, document: InputFile) -> None:
-    """Read one JSON document; several are read as those between notices."""
+    """Read one JSON document; several documents are read as text with JSON in it."""
     loaded = load_json(text, document.name, document.limits)
     if any("Extra data" in problem.message for problem in loaded.problems):
         _read_text(reports, ((number, line, True) for number, line in enumerate(text.split("\n"), 1)), document)
         return
     reports.json(loaded, 1)
-    if loaded.data is None and (kept := cut_back(text)) is not None:  # it is cut off: the rows before the cut
+    if loaded.data is None and (kept := cut_back(text)) is not None:  # it is cut off: read the rows before the cut
         reports.json(load_json(kept, document.name, document.limits), 1)
 
 

@@ -63,7 +63,7 @@ def read(document: InputFile) -> tuple[Run, ...]:
             strings = _add_activities(run, database)
             with suppress(DatabaseFault):  # was reported with the activities of the table
                 trees += nsys_steps.add_steps(run, database, strings)
-            if Key("step.time") in run.finished:  # it has the times of these ranges, each of which has its own name
+            if Key("step.time") in run.finished:  # it has the times of the ranges of steps
                 for key in [*run.finished]:
                     if key.metric.startswith("range.") and STEP.fullmatch(key.metric.rpartition(":")[2]):
                         del run.finished[key]
@@ -122,7 +122,7 @@ def _add_series(run: RunBuilder, found: Mapping[str, _Groups], own: Mapping[str,
 
 
 def _name(family: str, id: object, names: Texts) -> str | None:
-    """Return the name of an activity; for a range, `id` is its domain, and its text or the id of that."""
+    """Return the name of an activity, None without one. The `id` of a range is its domain, and its text or text id."""
     domain, text = id if isinstance(id, tuple) else ("", id)
     name = text if isinstance(text, str) else names.get(text)
     if name and family == "api":

@@ -56,7 +56,7 @@ class _Range(NamedTuple):
 def add_steps(run: RunBuilder, database: Database, names: Texts) -> Sequence[CallTree]:
     """Add times and work of all steps, if one process marks steps, and return the call tree. Raises DatabaseFault.
 
-    There is no tree without steps or work of a device, if that has no end, or if nobody asks for it.
+    There is no tree if no step or no work of a device was found, if some of that work has no end, or if nobody asks.
     """
     ranges = sorted(_ranges(database, names), key=lambda range: (range.start, -range.end))
     processes = {process_of(range.thread) for range in ranges if STEP.fullmatch(range.text)}
@@ -152,7 +152,7 @@ def _add_calls(tables: EventTables, database: Database, names: Texts, process: i
 
 
 def _add_ranges(tables: EventTables, ranges: Sequence[_Range]) -> None:
-    """Add the ranges of a process, in order of start: steps with torch's name, none that begins inside another."""
+    """Add the ranges of a process, in order of start, without steps inside others; steps get torch's names."""
     found, end_of_step = [], -_LATEST
     for thread, start, end, text in ranges:
         name = name_of_calls(text)

@@ -41,7 +41,7 @@ BESIDE = "min_samples|min_time|max_noise|skip_time|timeout"
 _TIME = re.compile(r"nv/(cold|cpu_only|batch)/(?:time/)?(gpu|cpu)/(?:time/)?(mean|median|min|max|stdev|iqr)(/\w+)?")
 #: By kind of measurement and processor: the end of the metric. All others are `cpu_time`.
 _PARTS = {("cold", "gpu"): "", ("cold", "cpu"): "cpu_time", ("batch", "gpu"): "batch_time"}
-#: By the statistic of nvbench: that of perfgate, which has none for `iqr`.
+#: By the statistic of nvbench: the statistic of perfgate; `iqr` has none.
 _STATISTICS = {"mean": "mean", "median": "median", "min": "min", "max": "max", "stdev": "stddev"}
 _NAMES = {
     "bw/global/bytes_per_second": "bandwidth",

@@ -121,7 +121,7 @@ def _record(runs: RecordRuns, record: dict[str, Any], place: int | Path, source:
 
 
 def _number(value: object, other: object) -> object:
-    """Return a printed number as a number, any other text as `other`, and what is no text as it is."""
+    """Return a printed number as a number, any other text as `other`, and a value of JSON as it is."""
     if not isinstance(value, str):
         return value
     if (parsed := number(value)) is None:
@@ -130,7 +130,7 @@ def _number(value: object, other: object) -> object:
 
 
 def _conditions(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a record that are not off or 0, and the name of the test. `labels_of` chooses from them."""
+    """Return the fields of a record without those that are off or 0, and the name of the test, for `labels_of`."""
     own = {name: value for name, value in record.items() if value not in (False, "", 0, "0")}
     prompt, generated, depth = (own.get(name) for name in ("n_prompt", "n_gen", "n_depth"))
     parts = [f"{kind}{count}" for kind, count in (("pp", prompt), ("tg", generated)) if count]

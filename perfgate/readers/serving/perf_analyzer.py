@@ -100,7 +100,7 @@ def _statistic(run: RunBuilder, labels: Labels, latency: Latency, name: str, tex
 
 
 def _number(text: str) -> float | str | None:
-    """Return a printed number; any other text as it is, which is refused later, and None without one."""
+    """Return a printed number, any other text as it is (it is refused later), and None for an empty text."""
     parsed = number(text)
     return (text or None) if parsed is None else parsed
 

@@ -110,7 +110,7 @@ class _LogRun(RunBuilder):
         self.below: dict[str, tuple[int, dict[str, str]]] = {}
 
     def begin(self, line: int, before: _LogRun) -> None:
-        """Note the title of the summary; what a run before says of the machine and of the load holds here, too."""
+        """Note the line of the summary's title, and copy the machine and the load from the run before."""
         self.begun, self.labels = line, before.labels
         self.facts, self.unlabelled = dict(before.facts), dict(before.unlabelled)
 
@@ -181,7 +181,7 @@ def _times(run: RunBuilder, key: Key, text: str, line: int) -> None:
             return
         statistic = f"p{float(percent):g}" if percent else name
         statistic = "median" if statistic == "p50" else statistic
-        # twice with one value is no fault: `median` and `percentile(50%)` are one statistic
+        # `median` and `percentile(50%)` are the same statistic, so it may occur twice with one value
         if statistics.setdefault(statistic, parsed / 1000) != parsed / 1000:
             run.refuse(key, f"{name} occurs twice", line)
             return

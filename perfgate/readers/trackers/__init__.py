@@ -46,7 +46,7 @@ class ByteStream:
 
 
 def fields(value: int | bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and the value of each field of a message. Raises DamagedError, also if it is no message.
+    """Yield the number and the value of each field of a message. Raises DamagedError, also if `value` is a number.
 
     A value is an integer or bytes: a text, a message, or the 8 or 4 bytes of a number.
     """

@@ -42,7 +42,7 @@ CHECKED = "tensorboardX 2.6.5 and torch 2.13: files that they wrote; a public fi
 FORMAT = Format(
     NAME, __name__, signature=(rb".{12}\x09.{8}(?:\x10.)?\x1a.brain\.Event:\d", "as an event file of TensorBoard does")
 )
-#: Types of tensors (`DataType`), the layout of a number by type, and that of a number of a list by the list's field.
+#: Types of tensors (`DataType`), the layout of one number by type, and of a number in a list by the field of the list.
 _FLOAT, _DOUBLE, _INT32, _INT64 = 1, 2, 3, 9
 _CONTENT = {_FLOAT: "<f", _DOUBLE: "<d", _INT32: "<i", _INT64: "<q"}
 _LISTS = {5: "<f", 6: "<d"}
@@ -102,9 +102,9 @@ def _event(scalars: Scalars, event: bytes, number: int) -> None:
 
 
 def _value(value: Mapping[int, int | bytes]) -> tuple[str, float | None, bool]:
-    """Return the tag and the number of a value of a summary, given by its fields; and if it is of other numbers.
+    """Return the tag of a value in a summary, its number, and whether it has other numbers, from its fields.
 
-    Those are numbers of no metric: a histogram (field 5), or a tensor with dimensions.
+    Other numbers are a histogram (field 5) or a tensor with dimensions; they are not a metric.
     """
     tag, tensor = text_of(value.get(1, b"")), dict(fields(value.get(8, b"")))
     found = float_of(value[2]) if 2 in value else _number(tensor)

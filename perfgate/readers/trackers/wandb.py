@@ -61,7 +61,7 @@ class _Log:
         self.run = run
         self.summary: dict[str, float | int] = {}
         self._scalars = Scalars(run)
-        self._samples = 0  # of the system
+        self._samples = 0  # the number of records with metrics of the system
 
     def record(self, record: bytes, where: str) -> None:
         """Read a record: all of its numbers or, if it is damaged, none. Raises DamagedError."""
@@ -87,7 +87,7 @@ class _Log:
 
 
 def _records(run: RunBuilder, stream: ByteStream) -> Iterator[bytes]:
-    """Yield the records; behind a damaged or cut piece, which is reported, nothing is read."""
+    """Yield the records; report the first piece that is damaged or cut off, and stop there."""
     begun: list[bytes] = []  # the pieces of the open record
     size = 0
     try:

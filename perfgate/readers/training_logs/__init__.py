@@ -2,8 +2,8 @@
 
 A line may begin with what a launcher puts there: `[rank3]:` or `[default3]:` (torchrun), `3: ` (srun --label),
 `[1,3]<stdout>:` (mpirun --tag-output). That rank becomes the label `rank`. Several processes may also print the same
-step without a rank. They are not further samples of that step, and their order is chance: so a step has one value, the
-mean of those in its lines, and of memory the largest.
+step without a rank. These are not further samples of that step, and their order is chance. So a step has one value: the
+mean of the values in its lines, or the largest of them for memory.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class MegatronTimes:
             self._iterations(run, found, dated=moment is not None)
 
     def timer(self, key: Key, text: str) -> bool:
-        """Take a timer in ms, as printed, and return whether it counts as that of a part of the job.
+        """Take a timer in ms, as printed, and return whether its time counts for a part of the job.
 
         Of several ranks, only the timer of the slowest one counts (ranks="max"), none of a single rank.
         """

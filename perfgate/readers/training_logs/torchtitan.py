@@ -110,7 +110,7 @@ class _Times:
         self._has_begun = False
 
     def line(self, text: str) -> None:
-        """Take the date of a line before its values are read, and a start or a checkpoint that it tells of."""
+        """Take the date of a line before its values are read, and note a start or a checkpoint that it reports."""
         if _DATED_WORD not in text or not self._counts(text):
             return
         if _BEGINS.search(text):
@@ -127,7 +127,7 @@ class _Times:
             return
         clock, run = self.clock, log.run
 
-        def again(_: int, text: str, printed: float) -> None:  # for a line like it, which `line` does not get
+        def again(_: int, text: str, printed: float) -> None:  # for the lines that are read many at once
             clock.moment(moment_of(text))
             count(int(printed))
 
