@@ -10,7 +10,7 @@ import msgspec
 from perfgate.core import NO_STEP, Report, Verdict
 from perfgate.core.causes import Cause, CauseKind, CauseMetric, CauseReport, PlaceTime, RankTime
 from perfgate.core.verdicts import verdict_ids
-from perfgate.reporters.plain_json import encode, in_order, members_of, picked, present, problem, without_empty
+from perfgate.reporters.plain_json import encode, in_order, picked, present, problem, without_empty
 from perfgate.words import answer
 
 
@@ -83,7 +83,8 @@ _VERDICT_FIELDS = (*_FIRST, *(name for name in Verdict.__struct_fields__ if name
 
 def render(report: Report) -> str:
     """Return the report as indented JSON with a final newline. The verdicts are in the order of the rules."""
-    policy, details = members_of(report.policy), members_of(report.details)
+    policy = picked(report.policy, *report.policy.__struct_fields__)
+    details = picked(report.details, *report.details.__struct_fields__)
     causes = report.causes.causes if report.causes else ()
     explained = {name for cause in causes for name in cause.verdicts}
     verdicts = list(map(_verdict, report.verdicts))

@@ -23,6 +23,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from perfgate.core.units import BASE_UNITS, UNITS, Unit
+from perfgate.core.wording import WHOLE_TIME
 from perfgate.documents.json import JsonDocument, Path, load_json
 from perfgate.documents.structs import violation
 from perfgate.readers.kit import AGAIN, Format, InputFile, JsonSource, Key, Place, Run, RunBuilder, in_base
@@ -138,7 +139,7 @@ def read(file: InputFile) -> tuple[Run, ...]:
 def _document(file: InputFile) -> tuple[JsonSource, Sequence[Numbers] | AllNumbers] | None:
     """Return the document, and the lists that were taken out of it; None, and a problem, if it is too large.
 
-    The sequence of lists is empty if the document still has its numbers. A large document has `AllNumbers` instead.
+    The lists are a sequence, which is empty if the document still has its numbers; of a large document, `AllNumbers`.
     """
     scratch = file.source.scratch  # opens temporary files for numbers; None if there is none
     if scratch is None:
@@ -201,7 +202,8 @@ def _read_run(
         place = (*path, "series", index)
         if series := _convert(run, SeriesForm, member, place):
             _add(run, _with_lists(series, lists) if lists else series, lists, place)
-    add_run_times(run)
+    if any(key.metric == WHOLE_TIME for key in run.finished):
+        add_run_times(run)
     return run
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from perfgate.core.wording import WHOLE_TIME
 from perfgate.readers.kit import Format, InputFile, Key, Run, in_base, load_json, mapping
 from perfgate.readers.recorded import INCOMPLETE, RecordedRun, SeriesForm, is_possible, per_base, unit_of
 from perfgate.readers.recorded.run_times import add_run_times
@@ -38,7 +39,8 @@ def read(file: InputFile) -> tuple[Run, ...]:
     for column in run.columns.values():
         if not any(column.steps):  # `_piece` gives step 0 to values without steps
             del column.steps[:]
-    add_run_times(run)
+    if any(key.metric == WHOLE_TIME for key in run.finished):
+        add_run_times(run)
     return (run.run(),)
 
 
