@@ -78,15 +78,11 @@ class Runs(Generic[AnyBuilder]):
             self.run = self._begun[-1][0]
             self.run.problems += empty.problems
             self.run.say("warning", "a start without a measurement after it", line)
-        # `as_sweep` joins runs of different settings, so a run with settings that occur again starts a joined one
-        settings, starts = Counter[Any](), list[int]()
+        settings, starts = Counter[Any](), list[int]()  # runs of different settings are joined: see `as_sweep`
         for run, line in self._begun:
-            own = tuple(sorted(run.unlabelled.items()))
-            settings[own] += 1
-            if settings[own] > len(starts):
-                starts.append(line)
-        if len(starts) > 1:
-            self._say_starts(starts[1:])
+            settings[own := tuple(sorted(run.unlabelled.items()))] += 1
+            starts += [line] if settings[own] > len(starts) else []
+        self._say_starts(starts[1:])
         found = [run.run(part if len(self._begun) > 1 else None) for part, (run, _) in enumerate(self._begun, 1)]
         return as_sweep(found, self.run.file.source.conditions)
 
@@ -94,7 +90,7 @@ class Runs(Generic[AnyBuilder]):
         more = f" and {len(starts) - _STARTS_NAMED} more" if len(starts) > _STARTS_NAMED else ""
         lines = ", ".join(map(str, starts[:_STARTS_NAMED])) + more
         message = f"this file has {len(starts) + 1} runs; new runs begin at line {lines}"
-        for run, _ in self._begun:
+        for run, _ in self._begun if starts else ():
             run.say("warning", message, starts[0])  # the same in each run, so that a check says it once
 
 
@@ -221,10 +217,9 @@ def join_runs(name: str, runs: Sequence[Run]) -> Run:
 def _commit(runs: Sequence[Run], problems: list[Problem]) -> str | None:
     """Return the first commit that a file names, with a warning for each file that names another one."""
     first = next((run.commit for run in runs if run.commit), None)
-    for run in runs:
-        if run.commit and run.commit != first:
-            message = f"the commit is {run.commit} here and {first} in another file"
-            problems.append(Problem("warning", message, Location(run.source)))
+    for run in (one for one in runs if one.commit and one.commit != first):
+        message = f"the commit is {run.commit} here and {first} in another file"
+        problems.append(Problem("warning", message, Location(run.source)))
     return first
 
 
