@@ -1,9 +1,9 @@
 """Choose the mapping that reads a file.
 
-A mapping that names a file with `files` reads it, whatever reader knows it: its author has said so, and a format that
-perfgate learns later must not change how the numbers of a repository are read. If it has `when`, too, that must fit. A
-mapping with `when` alone is asked only about files that neither a mapping names nor a reader of perfgate knows. Two
-mappings that fit one file in the same way are an error.
+A mapping that names a file with `files` reads it, even if a reader of perfgate knows this file: a format that perfgate
+learns later must not change how the numbers of a repository are read. A `when` beside `files` must fit the file, too. A
+mapping with `when` alone reads a file only if no mapping names this file and no reader knows it. Two mappings that fit
+one file in the same way are an error.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def _match(pattern: LinePattern, line: str, start: int) -> LineMatch | None:
 
 
 def _field_end(word: re.Match[str], behind: str) -> int:
-    """Return where the field that begins a word ends, because of the words behind it; -1 if it ends nowhere."""
+    """Return the end of the field that begins with a word; -1 if the words `behind` the field do not follow."""
     if not behind or behind.startswith(" "):
         return word.end()
     line = word.string

@@ -46,7 +46,7 @@ class MappingItem(Struct):
         self.problems.append(problem_at(self.document, message, (*self.path, *path), start, end))
 
     def load(self) -> FileMapping | None:
-        """Return the mapping; None if its kind is not clear. Do not use it if `problems` has any other mistake."""
+        """Return the mapping; None if its kind is not clear. A mapping with `problems` must not be used."""
         kind = self._kind()
         if kind is None:
             return None
@@ -242,6 +242,6 @@ class MappingItem(Struct):
 
 
 def did_you_mean(text: str, known: Iterable[str], otherwise: str) -> str:
-    """Return the question whether the most similar known name is meant; `otherwise` if no name is similar."""
+    """Return `did you mean NAME?` with the most similar known name; `otherwise` if no name is similar."""
     near = get_close_matches(text, known, n=1)
     return f"did you mean {near[0]!r}?" if near else otherwise

@@ -208,7 +208,7 @@ class _MappedFile:
                 run.value(key, base, value, record.place(path), per=per)
 
     def measured(self, value: Any, unit: Known) -> tuple[object, str]:
-        """Return a value without its unit, and why it is left out: "" for other texts, which the series refuses."""
+        """Return a value without its unit, and why it is left out; "" if it is not, or if the series refuses it."""
         if isinstance(value, int | float) or (isinstance(value, str) and number(value) is not None):
             return value, ""
         if isinstance(value, str):

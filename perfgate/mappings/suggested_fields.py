@@ -242,7 +242,7 @@ def is_condition(name: str) -> bool:
 
 
 def is_ignored(name: str) -> bool:
-    """Return whether a name is that of an id, a date, a host, a version or the like, which are no labels."""
+    """Return whether a name is that of an id, a date, a host, a version or the like, which are not labels."""
     return bool(_IGNORED.fullmatch(name))
 
 

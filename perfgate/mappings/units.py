@@ -64,7 +64,7 @@ def written_unit(name: str) -> str | None:
 
 @cache
 def unit_in_name(name: str) -> Known:
-    """Return the unit in a name, as mappings or else as readers know it; without one, that of a plain number."""
+    """Return the unit in a name that mappings know, or else that readers know, or else that of a plain number."""
     written = written_unit(name)
     found = unit_of(written) if written else None
     return found or unit_of_name(name)

@@ -51,7 +51,7 @@ class Fingerprints:
         self._used = mapping.ignore.union(".".join(map(str, path.steps)) for path in used_paths(mapping))
 
     def difference(self, identity: Hashable, record: Record) -> str | None:
-        """Return in which field a record differs from the first one of its identity; None if in no further field."""
+        """Return how a field differs from the first record of an identity; None if all differences were reported."""
         for name, first, own in self._differing(identity, record):
             self._said.add(name)
             step = f"add {name} to `labels`, or to `ignore` if it does not matter"

@@ -116,7 +116,7 @@ def _cures(page: Page, found: Examination) -> None:
 
 
 def _of_interest(found: Examination) -> MeasuredLoad | None:
-    """Return the user's metric that rules name or that comes first (`the whole command` last), or else a known load."""
+    """Return the load to give advice about: one that rules name, else one of the user, `the whole command` last."""
     named = [need.measured_on for need in found.needs]
     known = [load for load in found.loads if load.floor("separate")]
     ranked = sorted(known, key=lambda load: (load.name not in named, not load.is_users, load.name.startswith("the ")))

@@ -35,7 +35,7 @@ def render(
     # Any other exit code than 3 has a reason beside the missing measurements.
     if report.exit_code == 3 and not quiet and (unread := answer.unread_runs(report)):
         return _without_measurements(page, report, unread, verbose=verbose)
-    # The rules of a comparison are on no line of a file. Its table is what the user asked for.
+    # A comparison makes its rules itself, so they have no line of a file. Its table is what the user asked for.
     has_answer = report.verdicts or report.identical or report.causes is not None  # else only problems
     is_comparison = has_answer and all(verdict.at.line is None for verdict in report.verdicts)
     if quiet:

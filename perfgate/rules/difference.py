@@ -278,7 +278,7 @@ def _of_conditions(old: Rule, new: Rule) -> Iterator[Detail]:
 
 
 def _of_dates(words: str, old: DatedReason | None, new: DatedReason | None) -> Detail:
-    """Return the change of a day, or else of its reason."""
+    """Return how the last day changed; if both sides have the same day, how the reason changed."""
     if old and new and old.until == new.until:
         return "changes", f"{words}, because {old.reason} → {new.reason}"
     first, last = (dated.until if dated else date.min for dated in (old, new))

@@ -128,7 +128,7 @@ def sentence_of_mapping(mapping: Mapping[str, object], known: Collection[str]) -
 
 
 def in_yaml(sentence: str) -> str:
-    """Return a proposal as it is written in a rule file: in single quotes if YAML would read it otherwise."""
+    """Return a proposal as it is written in a rule file: in single quotes if YAML would misread it."""
     is_plain = re.match(r"\w", sentence) and not re.search(r": | #", sentence)  # `"a b"`, `*` and `a:` need quotes
     return sentence if is_plain else "'" + sentence.replace("'", "''") + "'"
 

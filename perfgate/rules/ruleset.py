@@ -73,7 +73,7 @@ def parse_condition(fact: str, text: str) -> Condition:
 
 
 class DatedReason(Struct, frozen=True):
-    """Why a rule does not block for some time, and the last day on which it does not."""
+    """The reason why a rule does not block, and the last day on which this reason counts."""
 
     reason: str
     until: date

@@ -130,8 +130,8 @@ def _counted_as(verdicts: list[Verdict]) -> str:
 def excluded_change(verdicts: Iterable[Verdict], *, in_short: bool = False) -> list[str]:
     """Return the change that all passed comparisons exclude, with a metric that excludes a much smaller one: one text.
 
-    Comparisons that promise nothing (exact ones, those with the anchor) do not count; without others, the list is
-    empty. `in_short` names no metric.
+    Comparisons without a promise (exact ones, those with the anchor) do not count. If there are no others, the list is
+    empty. With `in_short`, the text names no metric.
     """
     passed = [(verdict, _not_excluded(verdict)) for verdict in verdicts if verdict.outcome == "pass"]
     found = [(verdict, change) for verdict, change in passed if change > 0]

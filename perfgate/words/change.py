@@ -23,7 +23,10 @@ _PAIRS = "compare base and new in pairs with `perfgate run --paired`"
 def change_message(
     name: str, result: ChangeResult, reference: str, units: tuple[str, str | None], tolerance: str, dropped: int = 0
 ) -> str:
-    """Return the distance of the new runs from the reference. `units`: base, shown unit. `dropped`: warm-up values."""
+    """Return the distance of the new runs from the reference.
+
+    `units`: the base unit, and the unit to show. `dropped`: the number of warm-up values of the new runs.
+    """
     found = result.of_numbers
     base, new = (format_value(number, *units) for number in (result.base_value, result.new_value))
     warmup = f", {plural(dropped, 'value')} dropped as warm-up" if dropped else ""

@@ -69,7 +69,7 @@ def is_open(change: HistoryChange) -> bool:
 
 
 def summary(series: HistorySeries) -> str:
-    """Return the number of changes, and whether the newest ones are a creep; or that there is none, or too few runs."""
+    """Return the number of changes, and whether they creep; without changes, say that, or that the runs are too few."""
     if not series.changes and (few := series.runs_to_see_a_change):
         return f"too few runs to see a change: {few}"
     if not series.changes:
