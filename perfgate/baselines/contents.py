@@ -1,7 +1,7 @@
 """The content of a stored run: samples of the metrics that rules name, a call tree, and a summary of everything else.
 
-A stored run is at most MOST_BYTES long; the run of a trace is at most USUAL_BYTES long if its named metrics leave
-enough room, without `keep_all`. The room is used in this order:
+A stored run is at most MOST_BYTES long. Without `keep_all`, the run of a trace is at most USUAL_BYTES long if its named
+metrics leave enough room. The room is used in this order:
 
 1. The metrics that rules name. If their samples do not fit, the largest metrics keep the samples of only the ranks that
    represent the run (the slowest, the median and the fastest); if that is not enough, only summaries.
@@ -209,7 +209,7 @@ def contents(run: Run, wanted: Wanted) -> Contents:
     most, usual = wanted.most_bytes - wanted.head_bytes, USUAL_BYTES - wanted.head_bytes
     try:  # the named metrics are shortened until USUAL_BYTES has room for a small tree
         chosen, shortened = _fitting(named, min(most, usual - _LEAST_TREE) if run.call_trees else most)
-    except TooLarge:  # they cannot be so short, so they may take all of MOST_BYTES
+    except TooLarge:  # not even as summaries, so they may take all of MOST_BYTES
         chosen, shortened = _fitting(named, most)
     used = sum(rows.size for rows in chosen)
     tree = None
@@ -243,7 +243,7 @@ def _fitting(named: Mapping[Key, _Metric], room: int) -> tuple[list[_Rows], tupl
                 chosen[key] = shorter
                 size += shorter.size - rows.size
                 shortened.add(key.metric)
-    if size > room:
+    if named and size > room:  # the room is below 0 if the head is very long
         ranks = max(len(metric.members) for metric in named.values())
         raise TooLarge(
             f"{len(named)} metrics of {ranks} ranks that the rules name take {size / 1024:.0f} KiB, and a stored run"

@@ -121,6 +121,15 @@ def test_the_stored_run_of_a_trace_has_at_most_half_a_mebibyte(ranks: int, nodes
     assert sum(len(msgspec.json.encode(row)) for row in rows) + (16 << 10) <= 512 << 10
 
 
+def test_a_trace_of_very_many_files_is_stored_without_a_rule_about_it() -> None:
+    """The names of its files alone need more bytes than a run usually has."""
+    series = Series(Key.of("range.forward", rank="0"), "s", "samples", np.ones(3), np.arange(3))
+    run = Run("new", "torch-trace", (series,), call_trees=_large(1, 100))
+    found = contents(run, Wanted(lambda key: False, lambda key: True, lambda metric: (), head_bytes=600 << 10))
+    assert found.call_tree is not None
+    assert found.series == []
+
+
 def test_nothing_is_stored_where_nothing_fits() -> None:
     assert write_tree(_large(1, 100), 200) is None
 
