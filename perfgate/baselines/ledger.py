@@ -130,7 +130,7 @@ def record_evidence(store: WritableStore, suite: str, found: LedgerEntry) -> str
 
 
 def _write(store: WritableStore, suite: str, entry: LedgerEntry, identity: Sequence[object]) -> str | None:
-    """Write an entry with the time and an id, the hash of `identity`; returns the path, or None if it has a file."""
+    """Write an entry with the time and an id, the hash of `identity`; returns the path, or None if it is known."""
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
     entry = replace(entry, time=f"{now():%Y-%m-%dT%H:%M:%SZ}", id=digest)
     if any(entry.id in path for path in store.paths(f"{LEDGER}/{suite}")[0]):
@@ -240,13 +240,16 @@ def _truths(checks: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[t
 
     The checks are in order of time.
     """
+    places: dict[str, list[int]] = {}  # by commit: the indices of its checks
+    for i, check in enumerate(checks):
+        places.setdefault(check.commit, []).append(i)
     # for each check, by rank: True if evidence shows a change, False if evidence shows none
     shown: list[dict[int, set[bool]]] = [{} for _ in checks]
     metrics = sorted({metric for check in checks for metric in check.metrics})
     approved = [e.time for e in evidence if e.kind == "approved" and concerns(e.metrics, metrics)]
     for entry in evidence:
         rank, is_change, about = _SHOWS[entry.kind]  # type: ignore[index]
-        for i in _checks_about(entry, checks, approved if is_change else ()):
+        for i in _checks_about(entry, checks, places, approved if is_change else ()):
             if checks[i].answer in about and concerns(entry.metrics, checks[i].metrics):
                 shown[i].setdefault(rank, set()).add(is_change)
     truths = _by_later_checks(checks)
@@ -258,22 +261,24 @@ def _truths(checks: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[t
     return [(check.answer, truth) for check, truth in zip(checks, truths, strict=True) if check.answer != "open"]
 
 
-def _checks_about(entry: LedgerEntry, checks: Sequence[_Check], approved: Sequence[str]) -> Iterable[int]:
+def _checks_about(
+    entry: LedgerEntry, checks: Sequence[_Check], places: Mapping[str, Sequence[int]], approved: Sequence[str]
+) -> Iterable[int]:
     """Return the indices of the checks that evidence is about.
 
     Evidence without commits is about the checks before it, back to the last green one, which is not included.
-    Evidence with commits ends at the next approval; `approved`: the times of approvals.
+    Evidence with commits ends at the next approval. `places`: by commit, the indices of its checks. `approved`: the
+    times of approvals.
     """
     if not entry.commits:
         end = start = bisect_right(checks, entry.time, key=lambda check: check.time)
         while start and checks[start - 1].answer != "green":
             start -= 1
         return range(start, end)
-    commits = {commit[:_DIGITS] for commit in entry.commits}
-    about = [i for i, check in enumerate(checks) if check.commit in commits]
+    about = [i for commit in entry.commits for i in places.get(commit[:_DIGITS], ())]
     began = min((checks[i].time for i in about), default="")
-    ends = [time for time in approved if time > began]
-    return [i for i in about if not ends or checks[i].time < min(ends)]
+    end = min((time for time in approved if time > began), default=None)
+    return [i for i in about if end is None or checks[i].time < end]
 
 
 def concerns(named: Sequence[str], metrics: Sequence[str]) -> bool:

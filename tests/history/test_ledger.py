@@ -115,6 +115,16 @@ def test_years_of_checks_are_counted_in_a_second(answer: LedgerAnswer) -> None:
     assert process_time() - begun < 4
 
 
+def test_much_evidence_about_years_of_checks_is_counted_in_seconds() -> None:
+    """Each piece of evidence reads only the checks of its commits, not all of them."""
+    rows = [RuleAnswer("step", "green", ["forward"])]
+    long = [LedgerEntry("check", [f"{i:012x}"], id=str(i), time=f"{i:06}", answers=rows) for i in range(20_000)]
+    long += [LedgerEntry("event", [f"{i:012x}"], id=f"e{i}", time=f"{i:06}") for i in range(0, 20_000, 5)]
+    begun = process_time()
+    assert ledger_of(long)["step"].wrong_greens == 4_000
+    assert process_time() - begun < 2
+
+
 def test_an_entry_that_is_there_twice_counts_once() -> None:
     story = entries("R1 approved:")
     assert ledger_of([*story, *story]) == ledger_of(story)
