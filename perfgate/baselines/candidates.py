@@ -100,7 +100,7 @@ class Candidates(Struct, frozen=True):
         by: str | None = None,
         only: Collection[str] = (),
     ) -> list[str]:
-        """Store the runs in a level, only the last ten of more; returns the lines to print. Raises Refused.
+        """Store the runs in a level, at most the last ten; returns the lines to print. Raises Refused.
 
         `target`: `store`, or the folder of a proposal.
         `keep_all`: store the samples of every metric that has room, not only of those that a rule reads. `by`: the user
