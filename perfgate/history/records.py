@@ -127,7 +127,9 @@ class _Wanted(Struct, frozen=True):
         """Return the number; None if the run does not have it as a finite number."""
         unit = statistic_unit(next(iter(self.members.values())), self.statistic)
         better = direction(self.key.metric, unit, self.better, self.statistic) or "neither"
-        method = Method(self.statistic, self.rule.settings.warmup if self.rule else "auto", better)
+        better_value = direction(self.key.metric, unit, self.better)
+        warmup = self.rule.settings.warmup if self.rule else "auto"
+        method = Method(self.statistic, warmup, better, better_value=better_value)
         try:
             _, series = choose(self.members, self.rank, method)
             found = method.measure(series)

@@ -137,7 +137,7 @@ def _rank_details(
 
 
 def _with_values(seen: RunDetails, series: Series, method: Method, points: int) -> RunDetails:
-    key = (id(series), warmup_for(method.statistic, method.warmup), method.better, points)
+    key = (id(series), warmup_for(method.statistic, method.warmup), method.better_value or method.better, points)
     if key not in method.cache.drawn:  # many rules may be about one metric
         method.cache.drawn[key] = _drawn(seen, series, method, points)
     drawn = method.cache.drawn[key]
@@ -160,7 +160,8 @@ def _drawn(seen: RunDetails, series: Series, method: Method, points: int) -> Run
         series = replace(series, stalled=series.stalled & False)  # mark no step as stalled, so that all are drawn
     steady = method.steady(series)
     kept = kept_for_drawing(series.values, points)
-    stalled = stalls(steady.values if series.unit in SPEEDS else steady.values[:0], method.better)  # else none
+    timed = steady.values if series.unit in SPEEDS else steady.values[:0]  # other units have no stalls
+    stalled = stalls(timed, method.better_value or method.better)
     warmup = int(np.searchsorted(kept, steady.dropped))
     # The stalls among the drawn values after warm-up; `stalled` has a mark for each value after warm-up.
     drawn = np.flatnonzero(stalled[kept[warmup:] - steady.dropped]) if len(stalled) else ()

@@ -174,7 +174,11 @@ class Evidence(Struct, frozen=True, dict=True):
                 statistic = "max" if asks.upper else "min"  # every step: the median would hide some
         elif isinstance(asks, ChangeClause):
             better = self._better(asks, statistic)
-        return measure.Method(statistic, self.rule.settings.warmup, better, self.runs.cache)
+        better_value: Better | None = None
+        if statistic in _SPREADS:  # less spread of a rate is better, but its low values are slow
+            unit = measure.statistic_unit(self.series, statistic)
+            better_value = direction(self.subject.key.metric, unit, self.rule.better)
+        return measure.Method(statistic, self.rule.settings.warmup, better, self.runs.cache, better_value)
 
     def _better(self, asks: ChangeClause, statistic: str) -> Better:
         """Return the better direction of a change. Raises CannotJudge if the clause bounds only the better side."""

@@ -163,6 +163,8 @@ class Method(Struct, frozen=True):
     warmup: WarmUpRule = "auto"
     better: Better = "lower"
     cache: MeasureCache = field(default_factory=MeasureCache)
+    #: The better direction of single values, by which warm-up and stalls are found; None is that of the statistic.
+    better_value: Better | None = None
 
     def steady(self, series: Series) -> SteadyRun:
         """Return the series without its warm-up; the one number of an aggregate. Raises NotAvailable."""
@@ -174,17 +176,18 @@ class Method(Struct, frozen=True):
         if series.stalled is not None and warmup == "auto":
             warmup = 0  # a trace has no warm-up
         is_middle = self.statistic in MIDDLES  # such as the median: it leaves out the stalled steps of a trace
-        key = (id(series), warmup, self.better, is_middle)
+        better = self.better_value or self.better
+        key = (id(series), warmup, better, is_middle)
         if key not in self.cache.steady:
             values = series.settled if is_middle else series.values
-            self.cache.steady[key] = (series, steady_run(values, warmup, self.better))
+            self.cache.steady[key] = (series, steady_run(values, warmup, better))
         return self.cache.steady[key][1]
 
     def measure(self, series: Series) -> RunMeasure:
         """Return the series as one number with its error within the run. Raises NotAvailable."""
         if series.summary is not None:
             return self._kept(series, series.summary)
-        key = (id(series), self.statistic, self.warmup, self.better)
+        key = (id(series), self.statistic, self.warmup, self.better_value or self.better)
         if known := self.cache.measures.get(key):
             return known
         run = self.steady(series)
@@ -215,10 +218,11 @@ class Method(Struct, frozen=True):
             raise _only_summary(series, summary, f"warm-up {summary.warmup}, and the rule has {self.warmup}")
         name = _ALIASES.get(self.statistic, self.statistic)
         # A statistic in another unit (count, cv) was measured with `neither`.
-        better = tuple(summary.better) if has_unit_of(series, name) or "neither" in summary.better else ("neither",)
-        if self.better not in better:
-            known = " or ".join(better)
-            raise _only_summary(series, summary, f"the warm-up of `better: {known}`, and the rule has {self.better}")
+        known = tuple(summary.better) if has_unit_of(series, name) or "neither" in summary.better else ("neither",)
+        better = self.better_value or self.better
+        if better not in known:
+            lacks = f"the warm-up of `better: {' or '.join(known)}`, and the rule has {better}"
+            raise _only_summary(series, summary, lacks)
         if name not in summary.names:
             raise _only_summary(series, summary, f"no {self.statistic}; it has {', '.join(summary.names)}")
         return summary.rows[summary.names.index(name)]

@@ -90,6 +90,7 @@ def test_a_line_break_is_refused(text: str) -> None:
 RANKS = [samples("x", *[float(rank)] * 5, rank=number) for number, rank in enumerate([2, 4, 1, 3])]
 RATES = [samples("r", *[float(rank)] * 5, rank=number, unit="1/s") for number, rank in enumerate([2, 4, 1, 3])]
 X, Y = samples("x", 9, 5, 1), samples("y", 3, 2, 2)
+SLOW_START = samples("r", 1, 2, 4, *[10.0, 10.05, 10.1] * 10, unit="1/s")
 INFINITE = [X, samples("y", NAN, NAN), samples("z"), lone("u", math.inf), lone("v", NAN)]
 
 NUMBERS: list[tuple[list[Series], str, list[str]]] = [
@@ -122,6 +123,7 @@ NUMBERS: list[tuple[list[Series], str, list[str]]] = [
     ([X], "{assert: x mean under 10 s, warmup: 0}", ["x mean: 5", "x median: 5"]),
     ([Y, X], "{assert: x mean under 10 s, warmup: 0}", ["x mean: 5", "x median: 5", "y median: 2"]),
     (RANKS, "{assert: x within 5% of baseline, better: higher}", ["x median: 1 s higher samples"]),
+    ([SLOW_START], "r stddev within 5% of baseline", ["r median: 10.05 1/s higher samples", "r stddev: 0.0415227 1/s lower samples"]),
     # what is no finite number is left out
     (INFINITE, "", ["x median: 3"]),
     ([printed("x", total=6.0)], "x max under 9 s", ["x total: 6 s lower aggregate"]),

@@ -55,6 +55,13 @@ def test_values_that_are_no_numbers_have_no_quantiles(values: list[float]) -> No
     assert (one.estimate, one.quantiles, one.values) == (None, (), tuple(x for x in values if x > 0))
 
 
+def test_a_stall_of_a_rate_is_a_low_value_of_its_spread_too() -> None:
+    rate = series("x", "1/s", [*[10.0] * 20, 3.0, *[10.0] * 19])
+    for asked in ("x stddev under 9", "x at least 1 /s"):
+        (((one),),) = shown(asked, [run_of(rate)])
+        assert (asked, one.stalls) == (asked, (20,))
+
+
 def test_a_stall_that_a_trace_marks_is_drawn() -> None:
     values = np.array([*[1.0] * 20, 3.0, *[1.0] * 19])
     held = replace(series("x", "s", list(values)), stalled=read_only(values > 2))

@@ -71,6 +71,19 @@ def test_less_spread_is_better(metric: str, unit: str, statistic: str, better: s
     assert direction(metric, unit, "higher", statistic) == "higher"
 
 
+@pytest.mark.parametrize(
+    ("metric", "unit", "statistic"), [("x", "1/s", "stddev"), ("mfu", "1", "stddev"), ("mfu", "1", "cv")]
+)
+@pytest.mark.parametrize("asks", ["within 5% of baseline", "under 9"])
+def test_the_spread_of_a_rate_is_measured_after_its_slow_start(
+    metric: str, unit: str, statistic: str, asks: str
+) -> None:
+    """Less spread is better, but a low rate is still slow."""
+    new = run(metric, 1.0, 2.0, 4.0, *[10.0, 10.05, 10.1] * 10, unit=unit)
+    found = asked_of(f"{metric} {statistic} {asks}", [new], [run(metric, unit=unit)])
+    assert (found.method.better, found.method.measure(found.series).dropped) == ("lower", 3)
+
+
 METHODS: list[tuple[str, Run, str, str]] = [
     # a rule, the run, its statistic, and the better direction
     ("x under 9 s", run(), "median", "lower"),

@@ -219,6 +219,14 @@ def test_a_count_has_a_direction_of_its_own() -> None:
     assert Method("count", better="lower").measure(both).value == 2.0
 
 
+def test_a_summary_of_a_rate_gives_its_spread() -> None:
+    """Its warm-up is that of high values, although less spread is better."""
+    series = stored({"stddev": [2.0, 3.0, None]}, unit="1/s", better=("higher",))
+    assert Method("stddev", better_value="higher").measure(series).value == 2.0
+    with pytest.raises(OnlySummary, match="the warm-up of `better: higher`, and the rule has lower"):
+        Method("stddev").measure(series)
+
+
 def test_a_summary_is_no_steady_run() -> None:
     with pytest.raises(OnlySummary, match="with no samples, which this needs"):
         Method("mean").steady(stored({"mean": [2.0]}))

@@ -203,7 +203,7 @@ def _start(series: Series, method: Method) -> _Start | None:
         return None
     steady = method.steady(series)
     # If a run did not settle in its first quarter, its start is longer than the dropped quarter.
-    dropped = steady.dropped if steady.settled else slow_start(series.values, method.better)
+    dropped = steady.dropped if steady.settled else slow_start(series.values, method.better_value or method.better)
     times = 1 / series.values if BETTER_BY_UNIT[series.unit] == "higher" else series.values  # of rates, their inverse
     usual = float(np.median(times[dropped:])) if len(times) > dropped else 0.0
     if not 0 < usual < np.inf:
