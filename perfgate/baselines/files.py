@@ -84,8 +84,7 @@ class StoredSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     def series(self, sources: tuple[str, ...]) -> Iterator[Series]:
         """Yield the series of each rank. The count in `aggregate` is of all values, warm-up included."""
         for member, n, dropped, settled, rows in self.rows:
-            # `contents` never stores as many outlines as there are STATISTICS
-            names = self.outlines if len(rows) == len(self.outlines) else STATISTICS
+            names = self.outlines if len(rows) == len(self.outlines) else STATISTICS  # never as many as outlines
             warmup: Literal["auto"] | int = "auto" if isinstance(self.warmup, str) else self.warmup
             kept = Summary(names, rows, n, dropped, settled, warmup, self.better, bool(self.outlines), sources)
             known = {name: row[0] for name, row in zip(names, rows, strict=True) if row[0] is not None}

@@ -35,7 +35,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -66,7 +65,7 @@ _CONFIRMING = 2
 _DIGITS = 12
 
 
-class LedgerFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LedgerFile(Struct, frozen=True, forbid_unknown_fields=True):
     """The content of a file of the ledger."""
 
     schema: str
@@ -135,8 +134,7 @@ def _write(store: WritableStore, suite: str, entry: LedgerEntry, identity: Seque
     entry = replace(entry, time=f"{now():%Y-%m-%dT%H:%M:%SZ}", id=digest)
     if any(entry.id in path for path in store.paths(f"{LEDGER}/{suite}")[0]):
         return None
-    stamp = entry.time.replace("-", "").replace(":", "")
-    path = f"{LEDGER}/{suite}/{entry.time[:7]}/{stamp}-{entry.id}.json"
+    path = f"{LEDGER}/{suite}/{entry.time[:7]}/{entry.time.replace('-', '').replace(':', '')}-{entry.id}.json"
     write_file(store, path, _data(suite, [entry]))
     return path
 
@@ -236,10 +234,7 @@ def _record(counted: Counter[tuple[LedgerAnswer, bool | None]]) -> RuleRecord:
 
 
 def _truths(checks: Sequence[_Check], evidence: Sequence[LedgerEntry]) -> list[tuple[LedgerAnswer, bool | None]]:
-    """Return each red and green of one rule: True if it was right, False if it was wrong, None if nothing shows it.
-
-    The checks are in order of time.
-    """
+    """Return each red and green of one rule, by time: True if right, False if wrong, None if nothing shows it."""
     places: dict[str, list[int]] = {}  # by commit: the indices of its checks
     for i, check in enumerate(checks):
         places.setdefault(check.commit, []).append(i)
@@ -267,8 +262,7 @@ def _checks_about(
     """Return the indices of the checks that evidence is about.
 
     Evidence without commits is about the checks before it, back to the last green one, which is not included.
-    Evidence with commits ends at the next approval. `places`: by commit, the indices of its checks. `approved`: the
-    times of approvals.
+    Evidence with commits ends at the next approval; `approved`: their times. `places`: by commit, indices of checks.
     """
     if not entry.commits:
         end = start = bisect_right(checks, entry.time, key=lambda check: check.time)
@@ -277,8 +271,8 @@ def _checks_about(
         return range(start, end)
     about = [i for commit in entry.commits for i in places.get(commit[:_DIGITS], ())]
     began = min((checks[i].time for i in about), default="")
-    end = min((time for time in approved if time > began), default=None)
-    return [i for i in about if end is None or checks[i].time < end]
+    over = min((time for time in approved if time > began), default="~")  # `~` is after every time
+    return [i for i in about if checks[i].time < over]
 
 
 def concerns(named: Sequence[str], metrics: Sequence[str]) -> bool:
