@@ -62,6 +62,12 @@ def test_a_stall_of_a_rate_is_a_low_value_of_its_spread_too() -> None:
         assert (asked, one.stalls) == (asked, (20,))
 
 
+def test_each_bound_of_a_rate_has_stalls_of_its_own() -> None:
+    rate = series("x", "1/s", [*[10.0] * 20, 3.0, *[10.0] * 19])
+    runs = shown("x at least 1 /s and under 99 /s", [run_of(rate)])
+    assert [[one.stalls for one in drawn] for drawn in runs] == [[(20,)], [()]]
+
+
 def test_a_stall_that_a_trace_marks_is_drawn() -> None:
     values = np.array([*[1.0] * 20, 3.0, *[1.0] * 19])
     held = replace(series("x", "s", list(values)), stalled=read_only(values > 2))

@@ -219,6 +219,15 @@ def test_a_count_has_a_direction_of_its_own() -> None:
     assert Method("count", better="lower").measure(both).value == 2.0
 
 
+def test_each_direction_has_a_warm_up_of_its_own() -> None:
+    """Two rules about one metric share what was measured, but not if other values are slow."""
+    rate, cache = samples(1, 2, 4, *[10.0, 10.05, 10.1] * 10, unit="1/s"), measure.MeasureCache()
+    found = [Method("stddev", "auto", "lower", cache, values).measure(rate) for values in ("higher", "lower", None)]
+    assert [one.n for one in found] == [30, 32, 32]
+    found = [Method("mean", "auto", better, cache).measure(rate) for better in ("higher", "lower")]
+    assert [one.n for one in found] == [30, 32]
+
+
 def test_a_summary_of_a_rate_gives_its_spread() -> None:
     """Its warm-up is that of high values, although less spread is better."""
     series = stored({"stddev": [2.0, 3.0, None]}, unit="1/s", better=("higher",))
