@@ -105,6 +105,15 @@ def test_a_run_without_some_labels_is_an_error() -> None:
     assert Trial.of(runs_of(*rows), {"x"}, TODAY).fitted(about("x")) == "metric absent in a run"
 
 
+def test_a_plan_with_trouble_says_why_no_tolerance_fits() -> None:
+    """Not one without noise, which every tolerance fits."""
+    trouble = "the stored values have no relative change: use a limit instead"
+    planned = [plan(trouble=EXACT), plan(noise_between=0.01), plan(trouble=trouble)]
+    two = trial(1.0, 2.0)
+    assert two._why_none_fits(planned, "x within 5% of baseline") == trouble
+    assert two._why_none_fits(planned[:2], "x within 5% of baseline") == module.TOO_NOISY
+
+
 LIMITS: list[tuple[str, Sequence[float], bool, float, str | None]] = [
     # unit, the runs, if smaller is better, the room, and the limit
     ("s", [1.9, 2.0], True, 1.5, "x under 3 s"),

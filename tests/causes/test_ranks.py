@@ -337,6 +337,7 @@ def timed(
     rows: Sequence[Row] = TIMERS,
     level: float = 0.0,
     more: tuple[str, str] = ("98", "99"),
+    claimed: Sequence[int] = (),
 ) -> Finding | None:
     """What is found if the timers of each rank change like this, and noise explains less than `limit` s.
 
@@ -350,7 +351,7 @@ def timed(
     }
     alignment = of_ranks(aligned(rows), {more[0]: [9] * 6, **base}, {**new, more[1]: [9] * 6})
     noise = SeriesNoise(alignment)
-    found = find_slow_timers(alignment, noise)
+    found = find_slow_timers(alignment, noise, claimed)
     if found is not None:
         assert (found.kind, (found.change, found.error)) == ("slow rank", noise.change(found.nodes))
     return found
@@ -423,6 +424,12 @@ def test_the_one_rank_that_all_others_wait_for(monkeypatch: pytest.MonkeyPatch) 
     found = timed(monkeypatch, WAITS, (0, 2, 0, 0), WAITS, WAITS, limit=99.0, rows=rows)
     assert found is not None
     assert (found.ranks, set(found.nodes), found.lead) == (("1",), {2, 3, 4}, 2)
+
+
+def test_waiting_in_a_timer_of_another_cause_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = [WAITS, WAITS, (0, 1.2, 0, 0), WAITS]
+    assert timed(monkeypatch, *ranks) is not None
+    assert timed(monkeypatch, *ranks, claimed=[3]) is None
 
 
 def test_communication_alone_shows_no_slow_rank(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from perfgate.core import Key, Series, Summary, read_only
 from perfgate.core.results import Doubt
-from perfgate.judge.doubts.starts import breaks_with_start, mean_doubts, start_doubts
+from perfgate.judge.doubts.starts import _start, breaks_with_start, mean_doubts, start_doubts
 from perfgate.judge.measure import Members, Method
 from perfgate.judge.question import MeasuredSide
 from perfgate.judge.terms import ChangeTerms, LimitTerms
@@ -270,6 +270,13 @@ def test_only_a_median_is_blind_for_a_slow_start() -> None:
         assert quarter(ranks(late), warmup=40, statistic=statistic) == found(48, 42, of="rule")
     for statistic in ("mean", "p95", "max"):
         assert quarter(ranks(late), warmup=40, statistic=statistic) == []
+
+
+def test_fast_values_after_a_long_slow_start_are_not_a_part_of_it() -> None:
+    times = [2.0] * 12 + [0.5] * 4 + [1.0 + at % 3 / 1000 for at in range(24)]
+    start = _start(samples(times), Method("median"))
+    assert start is not None
+    assert start.dropped == 12
 
 
 def test_what_hides_nothing_decides_nothing() -> None:
