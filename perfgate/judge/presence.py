@@ -15,13 +15,13 @@ from perfgate.core import Key, Series
 from perfgate.core.conditions import condition_differences, nearest_conditions, without_conditions
 from perfgate.core.units import UNITS, format_value
 from perfgate.core.wording import listed, member_name, plural
-from perfgate.judge.derived import RunView
+from perfgate.judge.derived import RunView, component_names
 from perfgate.judge.evidence import CannotJudge, Evidence
 from perfgate.judge.largest_load import LOAD, MEASURED
 from perfgate.judge.measure import Member
 from perfgate.judge.question import MeasuredSide
 from perfgate.judge.subjects import Subject, members_by_key
-from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, StatisticOf
+from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, LargestLoad, StatisticOf
 from perfgate.words.steps import complete_base, find_calls, make_baseline, sources_of
 
 #: Changes of memory, and the net memory of an operator (allocated less freed): these may be negative.
@@ -259,11 +259,14 @@ def _negative(series: Series) -> tuple[float | None, str]:
 
 def _may_be_negative(evidence: Evidence) -> bool:
     """Return whether the metric is a change of memory, or a difference."""
-    subject, derived = evidence.subject, evidence.runs.metrics
-    if any(_SIGNED.fullmatch(name) for name in subject.components):
+    expression, derived = evidence.subject.expression, evidence.runs.metrics
+    if isinstance(expression, LargestLoad):
+        expression = expression.of  # its limits have signs of their own
+    names = component_names(expression, derived)
+    if any(map(_SIGNED.fullmatch, names)):
         return True
-    parts = (derived[name].expression for name in subject.components if name in derived)
-    return any(map(_subtracts, (subject.expression, *parts)))
+    parts = (derived[name].expression for name in names if name in derived)
+    return any(map(_subtracts, (expression, *parts)))
 
 
 def _subtracts(expression: Expression) -> bool:

@@ -238,6 +238,7 @@ NEGATIVE = [
     ("max(x) + max(y) under 9 s", [-8.0, -9.0], "s", True),
     ("max(x_delta) + max(x_delta) under 9 GB", [-8.0, -9.0], "B", False),
     ("2 * x_delta under 9 GB", [-8.0, -9.0], "B", False),
+    ("max(x_delta) + max(op.a.memory_time) under 9 GB", [-8.0, -9.0], "B", False),
     ("max(x - y) + max(x - y) under 9 s", [-8.0, -9.0], "s", False),
     ("(x / y + 0) * y under 9 s", [-8.0, -9.0], "s", True),
 ]
@@ -253,6 +254,13 @@ def test_a_negative_number_is_impossible_unless_it_is_a_difference(
     assert answer.startswith("impossible: ") == is_impossible
     if not is_impossible:
         assert answer in ("pass", "undecided")
+
+
+def test_a_metric_at_a_load_is_not_negative_because_a_limit_may_be() -> None:
+    loads = [values("x", -8.0, -9.0, rate=rate) for rate in ("1", "2")]
+    limits = [values("y_delta", size, size, unit="B", rate=rate) for rate, size in (("1", 1.0), ("2", 9e9))]
+    new = run_of(*loads, *limits)
+    assert said("x with y_delta under 1 GB under 9 s", [new], []).startswith("impossible: ")
 
 
 #: Twenty paths from each level to the next.
