@@ -108,6 +108,11 @@ class SearchResult(Struct, frozen=True):
     #: The reason why an end was not measured, or can no longer be measured.
     fault: str | None = None
 
+    @classmethod
+    def unknown(cls, fault: str, runs: int) -> SearchResult:
+        """Return the answer without a posterior: nobody is blamed, and the change is from -1 to infinity."""
+        return cls("undecided", (), (), 0.0, -1.0, math.inf, runs, more_runs=None, posterior=None, fault=fault)
+
 
 #: Is called before each measurement with the chosen position, and the posterior so far.
 Watcher: TypeAlias = Callable[[int, Posterior | None], None]
@@ -150,8 +155,7 @@ def _answer(
     if not fault and runs < terms.most_runs and measurer.may_go_on():
         return None
     if fault or found is None:
-        # no suspects and nobody blamed; a change of 0, from -1 to infinity; no `more_runs` and no posterior
-        return SearchResult("undecided", (), (), 0.0, -1.0, math.inf, runs, None, None, fault or USED_UP)
+        return SearchResult.unknown(fault or USED_UP, runs)
     if _is_found(found, terms, evidence, largest=0.5):  # of two certain changes, the one that seems larger
         return _result("found", found, terms, evidence)
     outcome = "not-reproduced" if found.nothing > 1 - _REPRODUCED else "undecided"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -213,8 +212,7 @@ def _search_list(task: BisectTask, items: SearchedRange, path: Path) -> BisectRe
         measurer = ItemMeasurer(task, items, folder, runner, session=folder.session)
         fault, stored = measurer.begin(), False
         if fault is not None:
-            # Nothing is known: a change of 0, from -1 to infinity.
-            result = SearchResult("undecided", (), (), 0.0, -1.0, math.inf, 0, None, posterior=None, fault=fault)
+            result = SearchResult.unknown(fault, runs=0)
         else:
             terms, model = Terms(most_runs=task.request.most_runs), measurer.model()
             stored = bool(model.stored)

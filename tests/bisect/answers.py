@@ -79,7 +79,7 @@ class TwoChanges(Versions):
 def broken_end() -> BisectReport:
     """A search whose first item does not run."""
     fault = "an end cannot be measured: torch==2.0.0 ended with exit code 1"
-    result = SearchResult("undecided", (), (), 0.0, -1.0, math.inf, 0, None, posterior=None, fault=fault)
+    result = SearchResult.unknown(fault, runs=0)
     items, folder = SearchedRange(("torch==2.0.0", "torch==2.1.0")), BisectFolder(Path("perfgate-bisect"), [])
     return answer(AnswerParts(items, folder, result, 0.02, None, "perfgate-bisect"))
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from pathlib import Path
@@ -39,7 +38,7 @@ def check_golden(name: str, text: str) -> None:
 
 def test_stored_runs_that_nothing_was_compared_with_are_not_called_different() -> None:
     fault = "an end cannot be measured: a ended with exit code 1"
-    result = SearchResult("undecided", (), (), 0.0, -1.0, math.inf, 1, None, posterior=None, fault=fault)
+    result = SearchResult.unknown(fault, runs=1)
     folder = BisectFolder(Path("kept"), [])
     parts = AnswerParts(SearchedRange(("a", "b")), folder, result, 0.02, None, "kept", stored=True)
     assert answer(parts).notes == ()
