@@ -213,10 +213,10 @@ class SeriesNoise(Struct, frozen=True, dict=True):
         nothing is subtracted, and the rest is a time as any other. Of several rests the longest timer counts, because
         one timer may contain another.
         """
-        total = 0.0
+        total, chosen = 0.0, set(nodes)
         for node in nodes:
             whole = self._whole(node) if self.is_rest(node) else set[int]()
-            if whole <= {*nodes}:
+            if whole <= chosen:
                 total += float(side.times[node])
             else:
                 total = max(total, float(side.wall[sorted(whole)].sum(axis=0).mean()))

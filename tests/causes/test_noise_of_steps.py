@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -414,3 +414,16 @@ def test_times_of_zero_have_no_noise() -> None:
     change, error, _ = SeriesNoise(aligned(rows, TWO, TWO)).measured({1})
     assert (change, error) == pytest.approx((0.0, 0.0), abs=1e-9)
     assert noise._variance([np.array([1e-3, 3e-3]), np.array([5e-3])], [2e-3, 0.0], 1) == pytest.approx(0.5)
+
+
+def test_the_noise_of_many_nodes_is_one_pass_over_them() -> None:
+    passes = []
+
+    class Nodes(list[int]):
+        def __iter__(self) -> Iterator[int]:
+            passes.append(len(self))
+            return super().__iter__()
+
+    found = SeriesNoise(aligned([Row("op", "operator", 0, 1.0, 1.0)] * 100))
+    assert found._scale(found.alignment.base, Nodes(range(1, 101))) == pytest.approx(100.0)
+    assert len(passes) < 5
