@@ -42,7 +42,7 @@ _LEARNING = ("loss", "perplexity", "ppl")
 UNSAID: Mapping[str, Better] = MappingProxyType({})
 #: The ratio of a proposed limit to the worst measured value.
 _ROOM = 1.2
-#: Two metrics are probably the same if at least the second share of their values differs by at most the first share.
+#: Two metrics are probably the same if nearly all of their values (90 %) differ by at most 2 %.
 _NEAR, _NEAR_VALUES = 0.02, 0.9
 
 

@@ -99,7 +99,7 @@ class _RuleTest(Struct, frozen=True, dict=True):
 
     @cached_property
     def measured(self) -> tuple[Run, ...]:
-        """The new runs. For rules about changes from the baseline, they are repeated as a gate does; pairs are not."""
+        """The new runs. For a rule about a change from the baseline they are repeated, as in a gate; pairs are not."""
         if self.case.baseline.pairing is not None or not self.compares_with("baseline"):
             return self.case.new
         return self.case.new * math.ceil(LOOKS / max(len(self.case.new), 1))

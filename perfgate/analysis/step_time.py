@@ -88,7 +88,7 @@ def whole_step(known: Known) -> str | None:
 
 
 def main_time(known: Known, found: Proposals, step: StepTime | None = None) -> str | None:
-    """Return the time for rules about costs and budgets: that of a step, or else the first; it must have a rule."""
+    """Return the time for rules about costs and budgets: of those with a rule, the step's time, or else the first."""
     times = [one.metric for one in found.rules if known[one.metric][0].unit == "s"]
     times = [name for name in times if not name.startswith(DETAILS)]
     return step.metric if step is not None and step.metric in times else next(iter(times), None)

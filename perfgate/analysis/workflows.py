@@ -188,7 +188,7 @@ def _is_gate(step: Mapping[str, Any]) -> bool:
 
 
 def _is_true(condition: Any) -> bool:
-    """Return whether a condition is true for every pull request. Beside inner parentheses, `||` is not read."""
+    """Return whether a condition is true for every pull request; `||` is not read if there are inner parentheses."""
     text = str(condition).strip().removeprefix("${{").removesuffix("}}")
     alternatives = [text] if "(" in text.replace("()", "") else text.split("||")
     return any(all(_TRUE.fullmatch(part.strip()) for part in one.split("&&")) for one in alternatives)

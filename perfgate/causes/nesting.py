@@ -53,7 +53,7 @@ class Timer(Struct, frozen=True):
         return self.mean * self.calls(steps)
 
     def calls(self, steps: float) -> float:
-        """Return the number of calls in a step; 1 also for one call more or less: a log may end within a step."""
+        """Return the number of calls in a step. It is 1 if one call is missing or too many: a log may end in a step."""
         return 1.0 if abs(self.count - steps) <= 1 else self.count / steps
 
 

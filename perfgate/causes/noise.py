@@ -158,8 +158,8 @@ _WEAK_PRIOR, _WEAK_WEIGHT = 0.02, 3.0
 _MODERATION = 6.0
 #: The degrees of freedom of a prior, and of a scatter of many nodes.
 _PRIOR_FREEDOM = 20.0
-#: The fewest nodes that show a scatter; more do not weigh more against a prior (see `_pooled`). Nodes below the second
-#: number, a share of the step, are not counted.
+#: At least this many nodes show a scatter; in `_pooled`, more nodes have no more weight. Nodes with a smaller share of
+#: the step than the second number do not count.
 _FEWEST, _SEEN_IN_METRICS = 6, 0.003
 #: A rest is as noisy as any other time if it is at least this part of the whole.
 _MOST = 0.6

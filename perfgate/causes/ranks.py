@@ -119,8 +119,8 @@ _PART_OF_TIMERS = 0.1
 #: The others wait longer by at least this part of the growth of the slow rank; see `_growth_of_awaited`, too.
 _WAITED_IN_TIMERS = 0.5
 #: The standard deviation between runs of the work of one rank, relative to the other ranks, as a share of it; and its
-#: degrees of freedom. One run a side of few ranks shows no noise: then it is used alone. Beside the spread of ranks or
-#: runs, only a part of its variance is used: a larger part hides slow ranks, and a smaller one names ranks by chance.
+#: degrees of freedom. It is used alone if there is one run a side and few ranks, which show no spread. Otherwise only a
+#: part of its variance is used beside the spread: a larger part hides slow ranks, a smaller one names ranks by chance.
 _PRIOR, _PRIOR_FREEDOM = 0.03, 20.0
 _PART_BESIDE_RANKS, _PART_BESIDE_RUNS = 1 / 2, 1 / 4
 #: Fewer ranks show no spread.
