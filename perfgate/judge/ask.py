@@ -88,7 +88,7 @@ def _limit(evidence: Evidence, asks: LimitClause) -> LimitQuestion:
     check_run_count(evidence, len(evidence.new), "new")
     new = evidence.measured(evidence.new, evidence.subject.new_views)
     if isinstance(evidence.subject.expression, LargestLoad):
-        refuse_short_sweep(evidence, new, value=asks.bound.value)
+        refuse_short_sweep(evidence, new)
     stored, settings = _stored(evidence), evidence.rule.settings
     at_worst = None
     # A value inside the limit comes from `defaults`, where it is meant for rules about changes.

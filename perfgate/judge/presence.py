@@ -21,7 +21,7 @@ from perfgate.judge.largest_load import LOAD, MEASURED
 from perfgate.judge.measure import Member
 from perfgate.judge.question import MeasuredSide
 from perfgate.judge.subjects import Subject, members_by_key
-from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, LargestLoad, StatisticOf
+from perfgate.rules.syntax.sentence import Arithmetic, ChangeClause, Expression, LargestLoad, LimitClause, StatisticOf
 from perfgate.words.steps import complete_base, find_calls, make_baseline, sources_of
 
 #: Changes of memory, and the net memory of an operator (allocated less freed): these may be negative.
@@ -218,13 +218,19 @@ def unlike_run(evidence: Evidence, view: RunView) -> CannotJudge | None:
     return _unlike(evidence, other, what, (f"in {fellow}", view.run.name), _ONE_SWEEP)
 
 
-def refuse_short_sweep(
-    evidence: Evidence, new: MeasuredSide, *, value: float = -math.inf, load: float = -math.inf
-) -> None:
-    """Raise CannotJudge if a new run may be below this value or this load only because its sweep ends there."""
+def refuse_short_sweep(evidence: Evidence, new: MeasuredSide, *, load: float = -math.inf) -> None:
+    """Raise CannotJudge if a sweep ends before it shows on which side of a limit, or of this load, its answer is.
+
+    A larger load may have a larger number: at a limit, `at most` may then fail, and `over` may pass.
+    """
+    asks = evidence.clause.asks
     for view, series in zip(new.views, new.series, strict=True):
         last, found = series.aggregate[LOAD], float(series.values[0])
-        if last == series.aggregate[MEASURED] and (found < value or last < load):
+        is_open = last < load
+        if isinstance(asks, LimitClause):
+            is_at_limit = found == asks.bound.value and asks.comparator in ("at most", "over")
+            is_open = found < asks.bound.value or is_at_limit
+        if last == series.aggregate[MEASURED] and is_open:
             shown = format_value(found, series.unit, evidence.shown_unit)
             message = (
                 f"{evidence.subject.key}: every load of {view.run.name} keeps the limits, and the last has {shown}"
