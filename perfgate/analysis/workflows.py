@@ -33,8 +33,8 @@ _WRITTEN = re.compile(
 _IMPORTS_ALL = re.compile(r"\bpython[\d.]*(?: +(?!-\w*[IP])[\w.=-]+){0,6}? +-m +perfgate\b")
 #: The action of perfgate as a step uses it; `./` in perfgate's own repository.
 _ACTION = re.compile(r"(?:[\w.-]+/perfgate(?:/action)?@.+|\./)")
-#: A part of a condition that is true for every pull request of a workflow that is green so far.
-_TRUE = re.compile(r"(?:true|always\(\)|success\(\)|! *cancelled\(\)|github\.event_name == 'pull_request\w*')", re.I)
+#: A part of a condition that is true for every pull request of a workflow that is green so far; its group is an event.
+_TRUE = re.compile(r"(?:true|always\(\)|success\(\)|! *cancelled\(\)|github\.event_name == '(\w+)')", re.I)
 #: The rights of a token that can neither write the code nor set a check.
 _HARMLESS = ("security-events",)
 
@@ -58,22 +58,25 @@ def _jobs_of_pulls(document: Any, locate: Locate) -> list[_Job]:
     """Return the jobs of a workflow that runs for pull requests; none of another one."""
     data = _mapping(document)
     events, jobs = _names(data.get("on")), _mapping(data.get("jobs")).items()
-    is_privileged = any(event in _PRIVILEGED for event in events)
-    if not is_privileged and "pull_request" not in events:
-        return []
-    own = {name: job for name, job in jobs if isinstance(job, dict)}
-    return [_Job(locate, ("jobs", name), job, is_privileged, _shell(job, data)) for name, job in own.items()]
+    pulls = frozenset(events).intersection(("pull_request", *_PRIVILEGED))
+    own = {name: job for name, job in jobs if pulls and isinstance(job, dict)}
+    return [_Job(locate, ("jobs", name), job, pulls, _shell(job, data)) for name, job in own.items()]
 
 
 class _Job(Struct, frozen=True):
-    """A job of a workflow for pull requests; `is_privileged` if an event of `_PRIVILEGED` starts it."""
+    """A job of a workflow for pull requests."""
 
     locate: Locate
     path: _Path
     job: Mapping[str, Any]
-    is_privileged: bool
+    #: The events of pull requests that start it: `pull_request`, and those of `_PRIVILEGED`.
+    events: frozenset[str]
     #: The shell of steps that name none; "" for that of GitHub.
     shell: str
+
+    @property
+    def is_privileged(self) -> bool:
+        return not self.events.isdisjoint(_PRIVILEGED)
 
     @property
     def steps(self) -> Sequence[tuple[int, Mapping[str, Any]]]:
@@ -172,10 +175,10 @@ class _Job(Struct, frozen=True):
         # a gate in one of these jobs sees that this job was skipped
         others = [job for job in jobs if self.path[1] in _names(job.get("needs")) and _asks_needs(job)]
         skipped = "a skipped {} is green: a pull request that `if` leaves out is not judged"
-        if not _is_true(self.job.get("if", True)) and not others:
+        if not _is_true(self.job.get("if", True), self.events) and not others:
             yield self.attack(skipped.format("check"), "if")
         gates = [number for number, step in self.steps if _is_gate(step)]
-        if not any(_is_true(dict(self.steps)[number].get("if", True)) for number in gates):
+        if not any(_is_true(dict(self.steps)[number].get("if", True), self.events) for number in gates):
             yield self.attack(skipped.format("step"), "steps", gates[0], "if")
         reports = [number for number, step in self.steps if _is_gate(step) and _with(step).get("report")]
         if reports and "needs" in self.job and not _asks_needs(self.job):
@@ -187,11 +190,19 @@ def _is_gate(step: Mapping[str, Any]) -> bool:
     return bool(_ACTION.fullmatch(str(step.get("uses", "")))) or bool(JUDGES.search(_script(step)))
 
 
-def _is_true(condition: Any) -> bool:
-    """Return whether a condition is true for every pull request; `||` is not read if there are inner parentheses."""
+def _is_true(condition: Any, events: frozenset[str]) -> bool:
+    """Return whether a condition is true for every pull request, by which one of `events` starts the job.
+
+    `||` is not read if there are inner parentheses.
+    """
     text = str(condition).strip().removeprefix("${{").removesuffix("}}")
     alternatives = [text] if "(" in text.replace("()", "") else text.split("||")
-    return any(all(_TRUE.fullmatch(part.strip()) for part in one.split("&&")) for one in alternatives)
+    return any(all(_is_true_part(part.strip(), events) for part in one.split("&&")) for one in alternatives)
+
+
+def _is_true_part(part: str, events: frozenset[str]) -> bool:
+    found = _TRUE.fullmatch(part)
+    return found is not None and (found[1] is None or found[1] in events)
 
 
 def _shell(*places: Mapping[str, Any]) -> str:

@@ -420,6 +420,8 @@ SKIPPING: list[tuple[list[dict[str, Any]], dict[str, Any], dict[str, Any], list[
     ([GATE], {"if": "x || always() && y"}, {}, [(SKIPPED, "if")]),
     ([GATE], {"if": "(x || always() || y) && z"}, {}, [(SKIPPED, "if")]),
     ([GATE], {"if": "github.event_name == 'pull_request'"}, {}, []),
+    ([GATE], {"if": "github.event_name == 'push' || github.event_name == 'pull_request'"}, {}, []),
+    ([GATE], {"if": "github.event_name == 'pull_request_target'"}, {}, [(SKIPPED, "if")]),
     ([{**GATE, "if": "x"}, REPORT], {}, {}, []),
     ([GATE], {"if": "x"}, {"last": {"needs": ["perf"], "steps": [ASKS]}}, []),
     ([GATE], {"if": "x"}, {"last": {"needs": "perf", "steps": [{"run": "make"}, ASKS]}}, []),
@@ -447,6 +449,21 @@ def test_gates_that_are_skipped(
     document = workflow(*steps, **job)
     document["jobs"] |= others
     assert attacked(document) == wrong
+
+
+@pytest.mark.parametrize(
+    ("event", "asked", "is_skipped"),
+    [
+        ("pull_request_target", "pull_request_target", False),
+        ("pull_request_target", "pull_request", True),
+        ("workflow_run", "workflow_run", False),
+        (["push", "pull_request"], "push", True),
+        (["pull_request", "pull_request_target"], "pull_request", False),
+    ],
+)
+def test_a_condition_about_another_event_skips_the_gate(event: Any, asked: str, is_skipped: bool) -> None:
+    document = workflow(GATE, on=event, **{"if": f"github.event_name == '{asked}'"})
+    assert attacked(document) == [(SKIPPED, "if")] * is_skipped
 
 
 NO_JOBS: list[Any] = [
