@@ -188,7 +188,7 @@ class Candidates(Struct, frozen=True):
     def complete(self, stored: StoredRun, run: Run, *, keep_all: bool) -> str | None:
         """Add data of `run` to a stored run that lacks some; returns a line about it, or None if it lacks nothing.
 
-        `run` has the same values as the stored run, which keeps all its samples. Raises Refused if there is no room.
+        `run` and the stored run have the same values. All stored samples stay. Raises Refused if there is no room.
         """
         file, at = stored.file, self.store.location(stored.path)
         before = {row.key for row in file.series}

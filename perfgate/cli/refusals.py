@@ -41,7 +41,7 @@ def replacing(outputs: Mapping[str, str], inputs: Sequence[str]) -> Iterator[Non
             if faults:  # raised here, so that the reports that can be written have the message
                 raise Refused(next(iter(faults.values())))
             yield
-    except click.exceptions.Exit:  # click ends a command with it: this is no error
+    except click.exceptions.Exit:  # not an error: click ends a command in this way
         raise
     except BaseException as error:
         report = _refusal(error)

@@ -133,10 +133,10 @@ def _stalls(evidence: Evidence, new: MeasuredSide, base: MeasuredSide) -> Iterat
     series = [one for side in (new, base) for one in side.series]
     if evidence.unit not in SPEEDS or any(one.kind != "samples" or is_large(one.values) for one in series):
         return
-    method, counts, means = evidence.method, [], []
+    counts, means = [], []
     for side in (new, base):
-        runs = [method.steady(one).values for one in side.series]
-        marks = [stalls(values, method.better_value or method.better) for values in runs]
+        runs = [evidence.method.steady(one).values for one in side.series]
+        marks = [stalls(values, evidence.method.better) for values in runs]
         counts.append((sum(int(one.sum()) for one in marks), sum(map(len, runs))))
         means.append(fmean(float(values[~one].mean()) for values, one in zip(runs, marks, strict=True)))
     if any(count for count, _ in counts) and means[1] > 0:

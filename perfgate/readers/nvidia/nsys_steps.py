@@ -56,7 +56,8 @@ class _Range(NamedTuple):
 def add_steps(run: RunBuilder, database: Database, names: Texts) -> Sequence[CallTree]:
     """Add times and work of all steps, if one process marks steps, and return the call tree. Raises DatabaseFault.
 
-    There is no tree if no step or no work of a device was found, if some of that work has no end, or if nobody asks.
+    It needs steps and work of a device. There is no tree if one of them is missing, if some of the work has no end, or
+    if the caller does not want trees.
     """
     ranges = sorted(_ranges(database, names), key=lambda range: (range.start, -range.end))
     processes = {process_of(range.thread) for range in ranges if STEP.fullmatch(range.text)}
